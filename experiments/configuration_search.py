@@ -26,7 +26,7 @@ CASES = (
     ),
     Case(
         operator=RMSNORM_WIDE, shape=(1024, 131072), dtype="bfloat16",
-        description="rows too wide for one program: a cluster holds them, or some tiles are held and the others read twice",
+        description="rows too wide for one program: held by a cluster, or some tiles held and the others read twice",
     ),
 )  # fmt: skip
 

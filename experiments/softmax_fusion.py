@@ -134,11 +134,11 @@ TRITON = Profile(
     title="Triton softmax",
     technique=(
         "One Triton kernel; a row stays in registers between maximum, sum and quotient. A wide row is held by a "
-        "cluster of programs, in Gluon; where a GPU has none, its first tile by one program, which reads the rest "
+        "cluster of thread blocks, in Gluon; where a GPU has none, its first tile by one program, which reads the rest "
         "again from L2."
     ),
     hypothesis="Level with QuACK at any width, for it reads every element once where a GPU has clusters.",
-    signal="The lab's own kernel; DRAM and L2 bytes at the least traffic, in the wide case too.",
+    signal="The lab's own kernel; DRAM bytes at the least traffic, and L2 bytes too where a GPU has clusters.",
     implementations=dict.fromkeys(EVERYWHERE, lambda: softmax),
     kernels={
         "softmax": "_softmax_kernel",
@@ -261,7 +261,7 @@ SOFTMAX_FUSION = Experiment(
         "The backward pass, or any gradient.",
         "Attention: a fused attention kernel never writes the scores, and needs no softmax of its own.",
         "Masked, scaled or cross-entropy forms, which read or write less than a softmax and a second kernel.",
-        "Few wide rows: with fewer rows than the GPU has multiprocessors, some of them have nothing to do here.",
+        "Few wide rows: every case has a thousand rows or more.",
     ),
     metrics={
         "Latency": ("p50 latency", "p95 latency", "speed-up vs each baseline, with interval"),

@@ -22,7 +22,7 @@ from lab.kernels.checks import (
     check_vector,
     checked_eps,
 )
-from lab.kernels.cluster import cluster_choices, clusters_hold, is_cluster
+from lab.kernels.cluster import cluster_choices, is_cluster, launchable
 from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
@@ -122,6 +122,7 @@ def add_rmsnorm(
 
     x, residual: (..., N) of one dtype, any distance between rows, N from 1 to 524,288. weight: (N,), contiguous, of any
     accepted dtype. configuration: how to launch, one of `add_rmsnorm_choices`; by default as tuned here, else by rule.
+    Where the GPU or the alignment of the rows rules out clusters, the rule without them decides.
     Returns new contiguous tensors of the shape and dtype of `x`; the inputs stay as they were. Zero rows give empty
     results. Raises TypeError or ValueError naming the argument, what it was and what is accepted.
     Gradients of all three are those of `add_rmsnorm_backward`; NotImplementedError if one is needed and a configuration
@@ -176,10 +177,9 @@ def _prepare(x: Tensor, residual: Tensor, weight: Tensor, configuration: Configu
     rows = x.reshape(-1, x.shape[-1])
     residual_rows = residual.reshape(-1, x.shape[-1])
     chosen = configuration or ADD_RMSNORM_TUNING.choose(rows.shape, x)
+    chosen = launchable(chosen, norm_rule, rows, residual_rows)
     if is_cluster(chosen):
-        if clusters_hold(rows, residual_rows):
-            return add_rmsnorm_cluster_launch(rows, residual_rows, chosen)
-        chosen = norm_rule(rows.shape, x.itemsize)
+        return add_rmsnorm_cluster_launch(rows, residual_rows, chosen)
     return row_launch(_add_rmsnorm_kernel, _add_rmsnorm_wide_kernel, rows, chosen, residual_rows.stride(0))
 
 
@@ -187,7 +187,7 @@ _LAUNCHES = Launches(_prepare)
 
 
 def add_rmsnorm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """Clusters of programs by `rmsnorm_cluster_rule`; else as `norm_rule`."""
+    """Clusters of thread blocks by `rmsnorm_cluster_rule`; else as `norm_rule`."""
     return rmsnorm_cluster_rule(shape, itemsize) or norm_rule(shape, itemsize)
 
 

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import GradientNeeded, check_rows, check_vector, checked_eps
-from lab.kernels.cluster import cluster_choices, clusters_hold, is_cluster
+from lab.kernels.cluster import cluster_choices, is_cluster, launchable
 from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
@@ -133,6 +133,7 @@ def layernorm(
 
     x: (..., N), any distance between rows, N from 1 to 524,288. weight, bias: (N,), contiguous.
     configuration: how to launch, one of `layernorm_choices`; by default as tuned here, else by rule.
+    Where the GPU or the alignment of the rows rules out clusters, the rule without them decides.
     Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted. Gradients
     of all three are those of `layernorm_backward`; NotImplementedError if one is needed and a configuration given.
@@ -183,11 +184,9 @@ def _prepare(x: Tensor, weight: Tensor, bias: Tensor, configuration: Configurati
     if x.numel() == 0:
         return nothing
     rows = x.reshape(-1, x.shape[-1])
-    chosen = configuration or LAYERNORM_TUNING.choose(rows.shape, x)
+    chosen = launchable(configuration or LAYERNORM_TUNING.choose(rows.shape, x), layernorm_without_clusters, rows)
     if is_cluster(chosen):
-        if clusters_hold(rows):
-            return layernorm_cluster_launch(rows, chosen)
-        chosen = without_clusters(rows.shape, x.itemsize)
+        return layernorm_cluster_launch(rows, chosen)
     return row_launch(_layernorm_kernel, _layernorm_wide_kernel, rows, chosen)
 
 
@@ -195,11 +194,11 @@ _LAUNCHES = Launches(_prepare)
 
 
 def layernorm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """Clusters of programs by `layernorm_cluster_rule`; else as `without_clusters`."""
-    return layernorm_cluster_rule(shape, itemsize) or without_clusters(shape, itemsize)
+    """Clusters of thread blocks by `layernorm_cluster_rule`; else as `layernorm_without_clusters`."""
+    return layernorm_cluster_rule(shape, itemsize) or layernorm_without_clusters(shape, itemsize)
 
 
-def without_clusters(shape: tuple[int, ...], itemsize: int) -> Configuration:
+def layernorm_without_clusters(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """The rule of other norms, but with more loads a thread. Two reductions and two vectors need more registers, so
     with more threads a row, fewer rows run at a time (1.7 times slower on an H200 at 14,336 columns)."""
     return norm_rule(shape, itemsize, most_loads=MOST_LOADS)

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import GradientNeeded, check_rows, check_vector, checked_eps
-from lab.kernels.cluster import cluster_choices, clusters_hold, is_cluster
+from lab.kernels.cluster import cluster_choices, is_cluster, launchable
 from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
@@ -103,6 +103,7 @@ def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6, *, configuration: Conf
 
     x: (..., N), any distance between rows, N from 1 to 524,288. weight: (N,), contiguous, of any accepted dtype.
     configuration: how to launch, one of `rmsnorm_choices`; by default as tuned here, else by rule.
+    Where the GPU or the alignment of the rows rules out clusters, the rule without them decides.
     Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted. Gradients
     of `x` and `weight` are those of `rmsnorm_backward`; NotImplementedError if one is needed and a configuration given.
@@ -148,11 +149,9 @@ def _prepare(x: Tensor, weight: Tensor, configuration: Configuration | None) -> 
     if x.numel() == 0:
         return nothing
     rows = x.reshape(-1, x.shape[-1])
-    chosen = configuration or RMSNORM_TUNING.choose(rows.shape, x)
+    chosen = launchable(configuration or RMSNORM_TUNING.choose(rows.shape, x), rmsnorm_without_clusters, rows)
     if is_cluster(chosen):
-        if clusters_hold(rows):
-            return rmsnorm_cluster_launch(rows, chosen)
-        chosen = without_clusters(rows.shape, x.itemsize)
+        return rmsnorm_cluster_launch(rows, chosen)
     return row_launch(_rmsnorm_kernel, _rmsnorm_wide_kernel, rows, chosen)
 
 
@@ -160,11 +159,11 @@ _LAUNCHES = Launches(_prepare)
 
 
 def rmsnorm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """Clusters of programs by `rmsnorm_cluster_rule`; else as `without_clusters`."""
-    return rmsnorm_cluster_rule(shape, itemsize) or without_clusters(shape, itemsize)
+    """Clusters of thread blocks by `rmsnorm_cluster_rule`; else as `rmsnorm_without_clusters`."""
+    return rmsnorm_cluster_rule(shape, itemsize) or rmsnorm_without_clusters(shape, itemsize)
 
 
-def without_clusters(shape: tuple[int, ...], itemsize: int) -> Configuration:
+def rmsnorm_without_clusters(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """The rule of other norms; but of many long rows of 16 bits only a quarter to a half stays in registers.
 
     The rest is read again from the cache. More rows are then on the way to a multiprocessor at once: 1 to 2.5 % faster

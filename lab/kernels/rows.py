@@ -19,7 +19,7 @@ LOADS_OF_FEW = 3
 FEW_ROWS = 1024  # about as many as an H100 or an H200 works on at once
 FEWEST_ROWS = 256  # two for each multiprocessor of an H100 or H200
 ROOMY_THREADS = 216_000  # of all rows together, with the registers of LOADS_OF_FEW: these multiprocessors hold no more
-MOST_WARPS = 4096  # rows of one warp: with more, programs of more than two rows end sooner
+ROWS_FOR_EACH = 4096  # rows of one warp: for each so many a program takes one, rounded up to 2, 4 or 8
 NARROW_ROW = 512  # columns; narrower rows share programs
 WIDEST_SIMPLE_ROW = 2048  # columns: up to here a row is one piece, even if a kernel needs many registers for each
 MOST_THREADS = 512  # of a row in registers
@@ -53,7 +53,8 @@ def row_rule(shape: tuple[int, ...], itemsize: int, *, most_loads: int = LOADS) 
     threads = 32
     while threads < MOST_THREADS and triton.cdiv(N, threads * at_once) > _loads(M, threads, itemsize, most_loads):
         threads *= 2
-    rows = max(2, min(8, triton.next_power_of_2(M // MOST_WARPS))) if threads == 32 else 1
+    several = threads == 32 and M > FEWEST_ROWS
+    rows = max(2, min(8, triton.next_power_of_2(M // ROWS_FOR_EACH))) if several else 1
     return Configuration.of(ROWS=rows, BLOCK=threads * at_once, num_warps=rows * threads // 32)
 
 

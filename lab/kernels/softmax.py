@@ -14,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import GradientNeeded, check_rows
-from lab.kernels.cluster import FEW_ROWS, cluster_choices, cluster_rule, clusters_hold, is_cluster
+from lab.kernels.cluster import FEW_ROWS, cluster_choices, cluster_rule, is_cluster, launchable
 from lab.kernels.early import wait_for_previous
 from lab.kernels.exponential import exponential
 from lab.kernels.launch import Configuration, Launches, as_rows, nothing, result_like
@@ -44,9 +44,9 @@ WIDE_TILE_BYTES = 65_536  # for the widest rows: one such tile in registers; sev
 PART_BYTES = 8192  # of a row that is divided among programs
 DIVIDED_BYTES = 2048  # for each of the rows: a row that is divided has as many at least
 FEW_LONG_ROWS = 64
-# Of a row. Up to the first two one program holds it as fast as a cluster, if rows are few, and if they are many. With
-# more than the third for each of the rows, programs that divide the rows are faster.
-FEW_NARROW_BYTES, NARROW_BYTES, LONG_BYTES = 8192, 16_384, 262_144
+NARROW_BYTES = 16_384  # of a row: up to here one program holds it as fast as a cluster
+FEW_NARROW_BYTES = 8192  # the same, of few rows
+LONG_BYTES = 262_144  # of a row, for each of the rows: with more, programs that divide the rows are faster
 ONE_ROW_EACH = 132  # rows: as many as multiprocessors
 MOST_DIVIDED_ROWS = 512  # with more, x does not stay in L2 from one launch to the next
 WIDEST_SHARING_BYTES = {2: 212_992, 4: 131_072}  # by element size: of rows of which two a multiprocessor fit the cache
@@ -188,10 +188,10 @@ def softmax(x: Tensor, *, configuration: Configuration | None = None) -> Tensor:
     """Softmax over the last axis of `x`, in one kernel launch, or in two where few wide rows are divided.
 
     x: (..., N), any distance between rows, N from 1 to 524,288. configuration: how to launch, one of
-    `softmax_choices`, or the nearest that the GPU can run; by default as tuned here, else by rule. Returns a new
-    contiguous tensor of the shape and dtype of `x`. Zero rows give an empty result. Raises TypeError or ValueError
-    naming the argument, what it was and what is accepted. The gradient is that of `softmax_backward`;
-    NotImplementedError if it is needed and a configuration given.
+    `softmax_choices`; by default as tuned here, else by rule. Where the GPU or the alignment of the rows rules out
+    clusters, the rule without them decides. Returns a new contiguous tensor of the shape and dtype of `x`. Zero rows
+    give an empty result. Raises TypeError or ValueError naming the argument, what it was and what is accepted. The
+    gradient is that of `softmax_backward`; NotImplementedError if it is needed and a configuration given.
     """
     if configuration is None and traced(x):
         y: Tensor = _registered(x)
@@ -231,11 +231,9 @@ def _prepare(x: Tensor, configuration: Configuration | None) -> Callable[..., An
     if x.numel() == 0:
         return nothing
     rows = x.reshape(-1, x.shape[-1])
-    chosen = configuration or SOFTMAX_TUNING.choose(rows.shape, x)
+    chosen = launchable(configuration or SOFTMAX_TUNING.choose(rows.shape, x), softmax_without_clusters, rows)
     if is_cluster(chosen):
-        if clusters_hold(rows):
-            return softmax_cluster_launch(rows, chosen)
-        chosen = without_clusters(rows.shape, x.itemsize)
+        return softmax_cluster_launch(rows, chosen)
     if "PART" in dict(chosen.constants):
         return split_launch(rows, chosen)
     if "HELD" in dict(chosen.constants) and shifted_alike(x, rows.stride(0)):
@@ -247,9 +245,10 @@ _LAUNCHES = Launches(_prepare)
 
 
 def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """A cluster of programs holds each row, if it is wide and of whole lines of 16 bytes; else as `without_clusters`.
+    """A cluster of thread blocks holds each row, if it is wide and a multiple of 16 bytes long; else as
+    `softmax_without_clusters`.
 
-    On an H100, in graphs, by clusters and without: 1024 rows of 262,144 in float16 357 and 409 µs, 512 of 14,336 in
+    On an H100, in graphs, by clusters and without: 1024 rows of 262,144 in float16 357 and 447 µs, 512 of 14,336 in
     bfloat16 9.0 and 11.4, 2048 of 16,640 in float32 92 and 117, 16 of 32,768 in bfloat16 2.3 and 3.1.
     """
     M, N = shape
@@ -257,10 +256,10 @@ def softmax_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     wide = row_bytes > (FEW_NARROW_BYTES if M <= FEW_ROWS else NARROW_BYTES)
     if wide and row_bytes % LOAD_BYTES == 0 and row_bytes <= M * LONG_BYTES:
         return cluster_rule(shape, itemsize)
-    return without_clusters(shape, itemsize)
+    return softmax_without_clusters(shape, itemsize)
 
 
-def without_clusters(shape: tuple[int, ...], itemsize: int) -> Configuration:
+def softmax_without_clusters(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """The rule of other rows, and two for wider ones.
 
     Few rows are divided, if each is long enough for its parts to gain more than a second launch costs. Else one program

@@ -1,4 +1,4 @@
-"""Softmax of wide rows, each held by a cluster of programs (cluster.py)."""
+"""Softmax of wide rows, each held by a cluster of thread blocks (cluster.py)."""
 
 from torch import Tensor
 from triton.experimental import gluon
@@ -15,16 +15,16 @@ BESIDES = {2: 16, 4: 32}  # registers of a thread, by element size, besides its 
 @gluon.jit
 def _softmax_cluster_kernel(
     x_ptr, y_ptr, x_stride: gl.constexpr,
-    N: gl.constexpr, PROGRAMS: gl.constexpr, TILES: gl.constexpr, BLOCK: gl.constexpr, LAYOUT: gl.constexpr,
+    N: gl.constexpr, CTAS: gl.constexpr, TILES: gl.constexpr, BLOCK: gl.constexpr, LAYOUT: gl.constexpr,
     LANES: gl.constexpr,
 ):  # fmt: skip
-    """A row in TILES tiles, of which each program has BLOCK columns. A program takes its powers relative to its own
-    maximum, and scales them when it knows those of the others, so that they are computed once."""
+    """A row in TILES tiles, of which each thread block has BLOCK columns. A block takes its powers relative to its
+    own maximum, and scales them when it knows those of the others, so that they are computed once."""
     EXACT: gl.constexpr = x_ptr.dtype.element_ty == gl.float32
     slots = begin()
     wait_for_previous()
     row = gl.program_id(0).to(gl.int64)
-    columns = first_columns(PROGRAMS, BLOCK, LAYOUT)
+    columns = first_columns(CTAS, BLOCK, LAYOUT)
     x = read_tiles(x_ptr + row * x_stride, columns, TILES, N, float("-inf"))
     largest = x[0].to(gl.float32)
     for tile in gl.static_range(1, TILES):
@@ -39,7 +39,7 @@ def _softmax_cluster_kernel(
         powers = powers + (power,)  # type: ignore[assignment]  # noqa: RUF005
         summed += power
     send(slots, top, gl.sum(summed, axis=1))
-    tops, sums = receive(slots, PROGRAMS, LANES)
+    tops, sums = receive(slots, CTAS, LANES)
     highest = gl.max(tops, axis=0)
     total = gl.sum(sums * _share(tops, highest, EXACT), axis=0)
     scale = (_share(top, highest, EXACT) / total)[:, None]
@@ -54,5 +54,5 @@ def _share(top, highest, EXACT: gl.constexpr):
 
 
 def softmax_cluster_launch(x: Tensor, chosen: Configuration) -> Launch:
-    """The launch on (x, y) for the rows of `x`, (M, N): PROGRAMS for each row."""
+    """The launch on (x, y) for the rows of `x`, (M, N): CTAS thread blocks for each row."""
     return cluster_launch(_softmax_cluster_kernel, x, chosen, BESIDES[x.itemsize], x_stride=x.stride(0))

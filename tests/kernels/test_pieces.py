@@ -14,13 +14,11 @@ from compiled import printed
 from lab.kernels.add_rmsnorm import add_rmsnorm, add_rmsnorm_inputs
 from lab.kernels.fp8 import quantize_fp8, quantize_fp8_rule
 from lab.kernels.launch import Configuration
-from lab.kernels.layernorm import layernorm, layernorm_inputs, layernorm_reference
-from lab.kernels.layernorm import without_clusters as layernorm_alone
+from lab.kernels.layernorm import layernorm, layernorm_inputs, layernorm_reference, layernorm_without_clusters
 from lab.kernels.rmsnorm import rmsnorm, rmsnorm_inputs, rmsnorm_reference
 from lab.kernels.rmsnorm_fp8 import rmsnorm_fp8, rmsnorm_fp8_rule
 from lab.kernels.rows import FEW_ROWS, norm_rule, piece_constants, row_choices
-from lab.kernels.softmax import softmax, softmax_inputs, softmax_reference
-from lab.kernels.softmax import without_clusters as softmax_alone
+from lab.kernels.softmax import softmax, softmax_inputs, softmax_reference, softmax_without_clusters
 
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 # Divided by the pieces and not; one row a program and several, the last of which lacks some; packed and not.
@@ -70,7 +68,9 @@ def test_quantised_rows_come_out_alike(columns: int, chosen: Configuration, devi
 
 
 @pytest.mark.parametrize("itemsize", [2, 4])
-@pytest.mark.parametrize("rule", [norm_rule, layernorm_alone, softmax_alone, quantize_fp8_rule, rmsnorm_fp8_rule])
+@pytest.mark.parametrize(
+    "rule", [norm_rule, layernorm_without_clusters, softmax_without_clusters, quantize_fp8_rule, rmsnorm_fp8_rule]
+)
 def test_the_rule_holds_a_row_in_few_loads_and_wastes_few_lanes(rule: Any, itemsize: int) -> None:
     for rows in (1, 256, 4096, 65_536):
         for columns in WIDTHS:
@@ -118,9 +118,9 @@ def _asked() -> list[Any]:
     asked = []
     kinds = (
         ("rmsnorm", "_rmsnorm_kernel", norm_rule),
-        ("layernorm", "_layernorm_kernel", layernorm_alone),
+        ("layernorm", "_layernorm_kernel", layernorm_without_clusters),
         ("add_rmsnorm", "_add_rmsnorm_kernel", norm_rule),
-        ("softmax", "_softmax_kernel", softmax_alone),
+        ("softmax", "_softmax_kernel", softmax_without_clusters),
     )
     for module, kernel, rule in kinds:
         for columns, dtype, itemsize in ((5120, "bf16", 2), (14336, "bf16", 2), (5120, "fp32", 4)):
@@ -128,7 +128,7 @@ def _asked() -> list[Any]:
             constants = {"N": columns, **dict(chosen.constants), **piece_constants(chosen, 4096, columns, itemsize)}
             asked.append((module, kernel, constants, chosen.num_warps, dtype))
     for columns in (50_257, 250_002):
-        chosen = softmax_alone((4096, columns), 2)
+        chosen = softmax_without_clusters((4096, columns), 2)
         tiles = -(-(columns + 7) // chosen["BLOCK"])
         constants = {"N": columns, **dict(chosen.constants), "TILES": tiles}
         asked.append(("softmax", "_softmax_shifted_kernel", constants, chosen.num_warps, "fp16"))

@@ -15,7 +15,7 @@ from lab.kernels.softmax import (
     softmax_inputs,
     softmax_reference,
     softmax_traffic,
-    without_clusters,
+    softmax_without_clusters,
 )
 
 INFINITY = float("inf")
@@ -47,7 +47,7 @@ def test_it_agrees_with_float64_at_any_number_of_columns(columns: int, dtype: to
 @pytest.mark.parametrize("columns", [262_208, 524_287, 524_288])
 def test_the_widest_rows_agree_with_float64_divided_and_in_tiles(columns: int, dtype: torch.dtype, device: str) -> None:
     (x,) = softmax_inputs((1, columns), dtype, device, seed=21)
-    divided, in_tiles = (without_clusters((rows, columns), x.itemsize) for rows in (1, 1024))
+    divided, in_tiles = (softmax_without_clusters((rows, columns), x.itemsize) for rows in (1, 1024))
     assert "PART" in dict(divided.constants)
     assert "HELD" in dict(in_tiles.constants)
     for configuration in (divided, in_tiles):
@@ -113,10 +113,10 @@ def test_a_row_divided_among_programs_is_right_wherever_its_maximum_is(
 
 
 def test_without_clusters_few_wide_rows_are_divided_and_many_are_not() -> None:
-    divided = [M for M in (1, 16, 64, 128, 1024) if "PART" in dict(without_clusters((M, 128_256), 2).constants)]
+    divided = [M for M in (1, 16, 64, 128, 1024) if "PART" in dict(softmax_without_clusters((M, 128_256), 2).constants)]
     assert divided == [1, 16, 64]
-    assert "PART" not in dict(without_clusters((64, 17_000), 2).constants)
-    assert "PART" not in dict(without_clusters((1, 16_384), 2).constants)
+    assert "PART" not in dict(softmax_without_clusters((64, 17_000), 2).constants)
+    assert "PART" not in dict(softmax_without_clusters((1, 16_384), 2).constants)
 
 
 def test_float32_loses_nothing_more_where_an_element_is_far_below_the_maximum(device: str) -> None:
@@ -153,7 +153,7 @@ def test_each_choice_gives_the_same_result(columns: int, device: str) -> None:
 
 def test_without_clusters_a_row_is_held_whole_as_far_as_registers_go() -> None:
     by_width = {
-        N: "ROWS" in dict(without_clusters((64, N), 2).constants)
+        N: "ROWS" in dict(softmax_without_clusters((64, N), 2).constants)
         for N in (1, 1000, 16_384, 16_385, 32_768, 32_769, 262_144)
     }
     assert [N for N, whole in by_width.items() if whole] == [1, 1000, 16_384]

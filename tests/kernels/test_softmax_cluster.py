@@ -10,23 +10,19 @@ import torch
 import triton
 from compiled import printed
 
-from lab.kernels.cluster import MOST_HELD
-from lab.kernels.launch import Configuration
+from lab.kernels.cluster import MOST_HELD, clusters, has_clusters, is_cluster
 from lab.kernels.softmax import softmax, softmax_inputs, softmax_reference, softmax_rule
+from lab.kernels.softmax_cluster import softmax_cluster_launch
 
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 EPSILONS = {torch.float16: 0.51, torch.bfloat16: 0.51, torch.float32: 8}  # 16 bits: the result is rounded once
 HELD = [
-    (programs, warps, columns)
-    for programs, warps in ((2, 4), (4, 8), (8, 4), (16, 4), (16, 16))
+    (ctas, warps, columns)
+    for ctas, warps in ((2, 4), (4, 8), (8, 4), (16, 4), (16, 16))
     for columns in (8, 4096, 16_392, 50_432, 262_208, 524_288)
-    if columns <= programs * warps * 32 * 136
+    if columns <= ctas * warps * 32 * MOST_HELD
 ]
-
-
-def clusters(programs: int, warps: int) -> Configuration:
-    return Configuration.of(PROGRAMS=programs, num_warps=warps)
 
 
 def assert_near(y: torch.Tensor, x: torch.Tensor) -> None:
@@ -40,11 +36,10 @@ def assert_near(y: torch.Tensor, x: torch.Tensor) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize(("programs", "warps", "columns"), HELD, ids=str)
-def test_on_a_gpu_every_cluster_agrees_again_and_again(
-    programs: int, warps: int, columns: int, dtype: torch.dtype
-) -> None:
-    chosen = clusters(programs, warps)
+@pytest.mark.parametrize(("ctas", "warps", "columns"), HELD, ids=str)
+def test_on_a_gpu_every_cluster_agrees_again_and_again(ctas: int, warps: int, columns: int, dtype: torch.dtype) -> None:
+    chosen = clusters(ctas, warps)
+    assert has_clusters(torch.cuda.current_device())  # else the rule without them would be tested
     for seed in range(10):
         (x,) = softmax_inputs((301, columns), dtype, "cuda", seed=seed)
         y = softmax(x, configuration=chosen)
@@ -72,12 +67,12 @@ def test_on_a_gpu_infinities_and_no_numbers_are_as_in_pytorch(dtype: torch.dtype
 def test_by_rule_a_cluster_holds_a_wide_row_whole(rows: int, itemsize: int) -> None:
     for columns in (8200, 10_240, 16_384, 50_264, 131_072, 262_208):
         chosen = softmax_rule((rows, columns), itemsize)
-        assert columns <= chosen["PROGRAMS"] * chosen.num_warps * 32 * MOST_HELD
+        assert columns <= chosen["CTAS"] * chosen.num_warps * 32 * MOST_HELD
 
 
 def test_by_rule_no_cluster_has_a_narrow_row_one_of_odd_width_or_a_long_row_that_is_nearly_alone() -> None:
     for shape in ((4096, 8192), (96, 4096), (4096, 50_257), (2, 524_288)):
-        assert "PROGRAMS" not in dict(softmax_rule(shape, 2).constants)
+        assert not is_cluster(softmax_rule(shape, 2))
 
 
 # Compiles the launches of rows by rule, in a process of its own; prints the PTX of each.
@@ -122,9 +117,21 @@ def test_for_an_h100_a_program_reads_its_part_once_and_tells_the_others_its_sum(
 
 
 @pytest.mark.skipif(not CUOBJDUMP.exists(), reason="this Triton comes without the tool that tells")
-def test_for_an_h100_a_thread_has_few_registers_besides_its_elements(compiled: tuple[Path, list[str]]) -> None:
-    for place, elements in enumerate((64, 136, 28)):
+def test_for_an_h100_nothing_spills_although_threads_have_few_registers(compiled: tuple[Path, list[str]]) -> None:
+    for place, (ptx, registers) in enumerate(zip(compiled[1], (80, 152, 64), strict=True)):
+        assert f".maxnreg {registers}" in ptx, COMPILED[place]
         command = [CUOBJDUMP, "--dump-resource-usage", compiled[0] / f"{place}.cubin"]
         listing = subprocess.run(command, text=True, capture_output=True, check=True).stdout
-        assert int(listing.partition("REG:")[2].split()[0]) <= max(64, elements + 32), COMPILED[place]
         assert int(listing.partition("STACK:")[2].split()[0]) == 0, COMPILED[place]
+
+
+def test_a_cluster_that_cannot_hold_a_row_is_refused() -> None:
+    x = torch.empty(4, 262_144)
+    for ctas, warps in ((3, 4), (32, 4), (16, 64), (2, 4)):
+        with pytest.raises(ValueError, match=f"CTAS is {ctas} and num_warps {warps}, for rows of 262144 columns"):
+            softmax_cluster_launch(x, clusters(ctas, warps))
+
+
+def test_a_row_that_stands_alone_has_no_distance_to_another() -> None:
+    x = torch.empty(2, 8193)[:1, :8192]
+    assert softmax_cluster_launch(x, clusters(4, 4))._constants["x_stride"] == 8192

@@ -20,11 +20,21 @@ from experiments.tunables import TUNABLES
 from experiments.zoo import LAYOUTS, Shape, Visit, operators, visits
 from experiments.zoo_screening import case_of
 from lab import Tunable
+from lab.kernels.checks import interpreting
+from lab.kernels.cluster import is_cluster
 from lab.kernels.launch import Configuration
+from lab.kernels.layernorm import layernorm_without_clusters
+from lab.kernels.rmsnorm import rmsnorm_without_clusters
+from lab.kernels.rows import norm_rule
+from lab.kernels.softmax import softmax_without_clusters
 from lab.worker.correctness import check_profile
 
 COUNT = int(os.environ.get("LAB_ZOO_SHAPES", "40"))
 TUNABLE = {tunable.operator.name: tunable for tunable in TUNABLES}
+WITHOUT_CLUSTERS = {
+    "softmax": softmax_without_clusters, "rmsnorm": rmsnorm_without_clusters, "layernorm": layernorm_without_clusters,
+    "add-rmsnorm": norm_rule,
+}  # fmt: skip
 AT_ONCE = 16  # bytes: what a thread loads, and the multiple in which memory is allocated
 StandIn = tuple[Shape, Visit, Configuration]
 
@@ -34,6 +44,8 @@ def stand_ins(operator: str) -> Iterator[StandIn]:
     seen = set()
     for visit in visits(operator):
         chosen = TUNABLE[operator].tuning.rule(visit.shape, itemsize(visit))
+        if is_cluster(chosen) and (interpreting() or visit.layout != LAYOUTS[0]):
+            chosen = WITHOUT_CLUSTERS[operator](visit.shape, itemsize(visit))
         shape = few_rows(visit.shape, chosen)
         key = shape, visit.dtype, visit.layout, chosen
         if key not in seen:
