@@ -260,8 +260,11 @@ def _fill(
     subject, digest = f"tracked {run_id} in {name}", evidence_digest(run)
     if settle(client, experiment_id, run_id, digest, place):
         return f"{subject}: unchanged"
-    filling = "" if store.database else f"{digest} {place} {now()}"
     attempts = attempts_of(client, experiment_id, run_id)
+    filled_since = any(each.digest == digest and not each.superseded for each in attempts)  # by another host
+    if filled_since and settle(client, experiment_id, run_id, digest, place):
+        return f"{subject}: unchanged"
+    filling = "" if store.database else f"{digest} {place} {now()}"
     kept = [attempt for attempt in attempts if attempt.digest and not attempt.provisional]
     interrupted = [attempt for attempt in attempts if attempt not in kept]
     ours = next((begun(each) for each in interrupted if each.filling.split()[:2] == [digest, place]), Begun())

@@ -145,6 +145,7 @@ def test_several_hosts_track_at_once(server: Server, name: str, tmp_path: Path) 
     ("moment", "calls", "refused"),
     [
         pytest.param("create_experiment", 0, False, id="before its experiment is made"),
+        pytest.param("search_runs", 1, False, id="between the search for what is whole and that for what was begun"),
         pytest.param("create_run", 0, False, id="before its parent is made"),
         pytest.param("log_batch", 0, True, id="before its parent is filled"),
         pytest.param("log_batch", 2, True, id="between its cells"),
