@@ -110,6 +110,22 @@ def test_the_page_says_it_draws_it_and_lists_the_worst_first(site: Path) -> None
     assert "zoo/index.html" in (site / "index.html").read_text()
 
 
+def test_of_runs_at_as_many_shapes_the_newest_is_shown_though_a_rival_took_less_part(tmp_path: Path) -> None:
+    published(tmp_path, "older")
+    plan = plan_of("newer", experiments=[SOFTMAX, RMSNORM], include=())
+    without = {who: seconds for who, seconds in TIMES.items() if who != (LOST, "quack")}
+    records = [
+        dataclasses.replace(each, finished_utc="2026-01-03T03:30:00Z") if isinstance(each, RunFinish) else each
+        for each in records_of(plan, without, noise=0.0001)
+    ]
+    publish(tmp_path / "evidence", write_run(tmp_path / "newer", plan, records))
+    (tmp_path / "decisions").mkdir()
+    with only(("gpu-ceilings",)):
+        build_site(tmp_path / "site", tmp_path / "decisions", tmp_path / "evidence", remembered=tmp_path / "kept")
+    (run,) = json.loads((tmp_path / "site" / "zoo" / "data.json").read_text())["gpus"].values()
+    assert (run["run_id"], run["shapes"]) == ("newer", 8)
+
+
 def test_a_ratio_just_below_the_level_does_not_read_as_on_it() -> None:
     assert [ratio(value) for value in (0.9798787, 0.98, 0.9804754, 0.8)] == ["0.9799×", "0.980×", "0.9805×", "0.800×"]
 

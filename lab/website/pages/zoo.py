@@ -6,7 +6,7 @@ from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.catalogue import ZOO
-from lab.verdict.judge import EQUIVALENCE_MARGIN
+from lab.verdict.judge import EQUIVALENCE_MARGIN, Status
 from lab.website import format
 from lab.website.addresses import short
 from lab.website.charts.rows import Strip, strips
@@ -68,8 +68,16 @@ def zoo_pages(context: SiteContext) -> Iterator[PageGroup]:
 
 
 def _fullness(items: Sequence[Judged]) -> tuple[int, str]:
-    """Verdicts at shapes; what `lab zoo` measures again by the usual protocol are the close ones alone."""
-    return sum(item.fullness[2] for item in items), max((item.finished_utc for item in items), default="")
+    """How many shapes it says something about, and when: what `lab zoo` measures again by the usual protocol are the
+    close ones alone. How many rivals took part does not count, or an older run could stand before a newer one."""
+    shapes = {
+        (item.name, case)
+        for item in items
+        for claim in item.data["claims"].values()
+        for case, verdict in claim["cases"].items()
+        if verdict["status"] != Status.NO_EVIDENCE
+    }
+    return len(shapes), max((item.finished_utc for item in items), default="")
 
 
 def _pages(runs: Mapping[str, Sequence[Judged]]) -> Iterator[Output]:
