@@ -27,6 +27,7 @@ from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements
 
 LOAD_BYTES = 16  # the widest load of a thread
+LARGE_BYTES = 2**19  # of gate
 
 
 @triton.jit
@@ -179,8 +180,17 @@ def _prepare(
 
 
 def glu_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """BLOCK and warps for any shape: a thread loads 16 bytes of gate and 16 of up."""
-    return Configuration.of(BLOCK=_block(4, 1, itemsize), num_warps=4)
+    """BLOCK and warps for any shape: a thread loads 16 bytes of gate and 16 of up.
+
+    From 512 KiB on, rows that follow each other are programs of eight warps, up to 3 % faster than four on an H100 (2.4
+    and 3.3 million elements of float32, 5 and 7 million of bfloat16). Float32 of 2 to 4 MiB is held by the
+    multiprocessors at once; there two loads a thread are up to 4 % faster.
+    """
+    M, N = shape
+    if M > 1 or N * itemsize < LARGE_BYTES:
+        return Configuration.of(BLOCK=_block(4, 1, itemsize), num_warps=4)
+    loads = 2 if itemsize == 4 and 4 * LARGE_BYTES < N * itemsize <= 8 * LARGE_BYTES else 1
+    return Configuration.of(BLOCK=_block(8, loads, itemsize), num_warps=8)
 
 
 def glu_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:

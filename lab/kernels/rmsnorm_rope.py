@@ -74,11 +74,12 @@ def _rmsnorm_rope_kernel(
 @triton.jit
 def _qk_norm_rope_kernel(
     q_ptr, k_ptr, q_weight_ptr, k_weight_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr, eps,
-    S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
+    S, cos_batch, cos_token, sin_batch, sin_token,
     q_batch, q_head, q_token, k_batch, k_head, k_token,
     q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
-    D: tl.constexpr, PAIRS: tl.constexpr, UNIT: tl.constexpr, ANGLE_UNIT: tl.constexpr,
-    TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
+    D: tl.constexpr, Q_HEADS: tl.constexpr, K_HEADS: tl.constexpr, PAIRS: tl.constexpr,
+    UNIT: tl.constexpr, ANGLE_UNIT: tl.constexpr,
+    TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr, ONE_SEQUENCE: tl.constexpr,
     INTERLEAVED: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """TOKENS positions of HEADS heads a program; each head is in the registers of a few neighbouring threads."""
@@ -86,10 +87,10 @@ def _qk_norm_rope_kernel(
     HALF: tl.constexpr = D // 2
     x, y, inside, is_query, cos_ptrs, sin_ptrs, inside_angles = tile_of_heads(
         q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr,
-        S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
+        S, cos_batch, cos_token, sin_batch, sin_token,
         q_batch, q_head, q_token, k_batch, k_head, k_token,
         q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
-        UNIT, ANGLE_UNIT, TOKENS, HEADS, HEADS_FIRST,
+        Q_HEADS, K_HEADS, UNIT, ANGLE_UNIT, TOKENS, HEADS, HEADS_FIRST, ONE_SEQUENCE,
     )  # fmt: skip
     cos, sin = load_angles(cos_ptrs, sin_ptrs, inside_angles, HALF, PAIRS, MASKED)
     feature = tl.zeros((1, 1, 1), tl.int32)
@@ -239,12 +240,13 @@ def _settle_heads(
     unit, angle_unit = unit_of(heads, D if layout == "interleaved" else D // 2), unit_of((cos, sin), D // 2)
     return Launch(
         _qk_norm_rope_kernel, head_programs(sizes, chosen), q.get_device(),
-        S, q_heads, k_heads, *angle_strides(cos, angle_unit), *angle_strides(sin, angle_unit),
+        S, *angle_strides(cos, angle_unit), *angle_strides(sin, angle_unit),
         *(step // unit for x in heads for step in x.stride()[:3]),
         early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
-        D=D, PAIRS=triton.next_power_of_2(D // 2), UNIT=unit, ANGLE_UNIT=angle_unit,
+        D=D, Q_HEADS=q_heads, K_HEADS=k_heads, PAIRS=triton.next_power_of_2(D // 2), UNIT=unit, ANGLE_UNIT=angle_unit,
         TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"],
-        HEADS_FIRST=q.stride(1) < q.stride(2), INTERLEAVED=layout == "interleaved", MASKED=ragged(sizes, chosen),
+        HEADS_FIRST=q.stride(1) < q.stride(2), ONE_SEQUENCE=B == 1, INTERLEAVED=layout == "interleaved",
+        MASKED=ragged(sizes, chosen),
     )  # fmt: skip
 
 

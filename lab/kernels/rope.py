@@ -41,22 +41,22 @@ from lab.kernels.tuned import Tuning, by_heads
 @triton.jit
 def _rope_kernel(
     q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr,
-    S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
+    S, cos_batch, cos_token, sin_batch, sin_token,
     q_batch, q_head, q_token, k_batch, k_head, k_token,
     q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
-    D: tl.constexpr, HALF: tl.constexpr, PAIRS: tl.constexpr, PASS: tl.constexpr,
-    UNIT: tl.constexpr, ANGLE_UNIT: tl.constexpr,
-    TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr,
+    D: tl.constexpr, Q_HEADS: tl.constexpr, K_HEADS: tl.constexpr,
+    HALF: tl.constexpr, PAIRS: tl.constexpr, PASS: tl.constexpr, UNIT: tl.constexpr, ANGLE_UNIT: tl.constexpr,
+    TOKENS: tl.constexpr, HEADS: tl.constexpr, HEADS_FIRST: tl.constexpr, ONE_SEQUENCE: tl.constexpr,
     INTERLEAVED: tl.constexpr, INVERSE: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """TOKENS positions of HEADS heads a program. One thread reads and writes a pair, so that in place is safe."""
     wait_for_previous()
     x, y, inside, _, cos_ptrs, sin_ptrs, inside_angles = tile_of_heads(
         q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr,
-        S, q_heads, k_heads, cos_batch, cos_token, sin_batch, sin_token,
+        S, cos_batch, cos_token, sin_batch, sin_token,
         q_batch, q_head, q_token, k_batch, k_head, k_token,
         q_out_batch, q_out_head, q_out_token, k_out_batch, k_out_head, k_out_token,
-        UNIT, ANGLE_UNIT, TOKENS, HEADS, HEADS_FIRST,
+        Q_HEADS, K_HEADS, UNIT, ANGLE_UNIT, TOKENS, HEADS, HEADS_FIRST, ONE_SEQUENCE,
     )  # fmt: skip
     cos, sin = load_angles(cos_ptrs, sin_ptrs, inside_angles, HALF, PAIRS, MASKED)
     if INVERSE:
@@ -270,13 +270,13 @@ def _prepare(
     angle_unit = unit_of((cos, sin), half)
     return Launch(
         _rope_kernel, head_programs(sizes, chosen), q.get_device(),
-        S, q_heads, k_heads, *angle_strides(cos, angle_unit), *angle_strides(sin, angle_unit),
+        S, *angle_strides(cos, angle_unit), *angle_strides(sin, angle_unit),
         *(step // unit for x in (*inputs, *outputs) for step in x.stride()[:3]),
         early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
-        D=D, HALF=half, PAIRS=triton.next_power_of_2(half),
+        D=D, Q_HEADS=q_heads, K_HEADS=k_heads, HALF=half, PAIRS=triton.next_power_of_2(half),
         PASS=0 if in_place or 2 * half == D else triton.next_power_of_2(D - 2 * half),
         UNIT=unit, ANGLE_UNIT=angle_unit,
-        TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"], HEADS_FIRST=q.stride(1) < q.stride(2),
+        TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"], HEADS_FIRST=q.stride(1) < q.stride(2), ONE_SEQUENCE=B == 1,
         INTERLEAVED=layout == "interleaved", INVERSE=inverse, MASKED=ragged(sizes, chosen),
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ from triton.compiler import ASTSource
 
 for module, name, dtype, warps, constants in json.load(sys.stdin):
     kernel = getattr(importlib.import_module(f"lab.kernels.{module}"), name)
-    uneven = {"eps", "q_heads", "k_heads"}
+    uneven = {"eps"}
     if constants.get("UNIT", 16) < 16:  # strides in units are no multiples of 16
         uneven |= {n for n in kernel.arg_names if n.endswith(("_batch", "_head", "_token"))}
     types = {n: f"*{dtype}" if n.endswith("_ptr") else "i32" for n in kernel.arg_names} | {"eps": "fp32"}
@@ -43,8 +43,8 @@ def triton_version() -> tuple[int, ...]:
 def turning(module: str, name: str, width: int, dtype: str, **more: int) -> Asked:
     chosen = head_rule((1, 32, 8, 8192, width), 4 if dtype == "fp32" else 2)
     unit = math.gcd(16, width // 2)
-    sizes = {"D": width, "PAIRS": triton.next_power_of_2(width // 2), "HEADS_FIRST": True}
-    sizes |= {"UNIT": unit, "ANGLE_UNIT": unit}
+    sizes = {"D": width, "PAIRS": triton.next_power_of_2(width // 2), "Q_HEADS": 32, "K_HEADS": 8}
+    sizes |= {"UNIT": unit, "ANGLE_UNIT": unit, "HEADS_FIRST": True, "ONE_SEQUENCE": True}
     return module, name, dtype, chosen.num_warps, dict(chosen.constants) | sizes | EVERY | more
 
 
