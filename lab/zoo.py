@@ -53,35 +53,35 @@ def screen(tour: Tour, runs: Path, say: Say) -> Iterator[str]:
     launch_by_rules()
     screened = measured_once(_screening(tour, _names(tour)), runs, say).experiments
     for experiment in screened:
-        yield from describe_standing(experiment, zoo.profile, zoo.level)
+        yield from describe_standing(experiment, zoo.level)
     if not tour.decide:
         return
-    close = {each.plan.name: cases for each in screened if (cases := close_cases(each, zoo.profile, zoo.level))}
+    close = {each.plan.name: cases for each in screened if (cases := close_cases(each, zoo.level))}
     yield f"close: {sum(map(len, close.values()))} shapes, in {tour.decide} sweeps by the usual protocol"
     for experiment in measured_once(_deciding(tour, close), runs, say).experiments if close else ():
-        yield from describe_standing(experiment, zoo.profile, zoo.level)
+        yield from describe_standing(experiment, zoo.level)
 
 
-def close_cases(experiment: ExperimentResult, profile: str, level: float) -> tuple[str, ...]:
+def close_cases(experiment: ExperimentResult, level: float) -> tuple[str, ...]:
     """The cases whose ratio in some scope is below `level`, or above it by less than CLOSE."""
     return tuple(
         sorted(
             {
                 standing.case
                 for scope in experiment.plan.scopes
-                for standing in standings(experiment, profile, scope)
+                for standing in standings(experiment, scope)
                 if standing.ratio < level * (1 + CLOSE)
             }
         )
     )
 
 
-def describe_standing(experiment: ExperimentResult, profile: str, level: float) -> Iterator[str]:
+def describe_standing(experiment: ExperimentResult, level: float) -> Iterator[str]:
     """The distribution of ratios in every scope, drawn, and the worst ten."""
     for scope in experiment.plan.scopes:
-        ranked = standings(experiment, profile, scope)
+        ranked = standings(experiment, scope)
         yield f"{experiment.plan.name}, {scope}"
-        if missing := unmeasured(experiment, profile, scope):
+        if missing := unmeasured(experiment, scope):
             yield f"  no time of the lab's kernel at {len(missing)} shapes, such as {missing[0]}"
         if not ranked:
             yield "  no shape at which both the lab's kernel and a rival were measured"

@@ -102,7 +102,7 @@ def measured(tmp_path: Path) -> Callable[[Mapping[Any, float]], Any]:
 def test_a_standing_is_against_the_best_rival_the_worst_first(measured: Callable[[Mapping[Any, float]], Any]) -> None:
     slow = {(case, profile): seconds * 1e3 for case in CASES[:2] for profile, seconds in SECONDS.items()}
     slow |= {(CASES[0], "lab"): 42e-3, (CASES[1], "quack"): 10e-3}
-    ranked = standings(measured(SECONDS | slow), "lab", "device_cold")
+    ranked = standings(measured(SECONDS | slow), "device_cold")
     assert len(ranked) == len(CASES)
     assert {ranked[0].case, ranked[1].case} == {CASES[0], CASES[1]}
     assert [round(standing.ratio, 2) for standing in ranked[:3]] == [0.5, 0.5, 1.05]
@@ -127,16 +127,32 @@ def test_a_rival_is_compared_over_the_sweeps_that_measured_both(tmp_path: Path) 
         if not isinstance(each, Cell) or each.sweep in sweeps.get(each.profile, ())
     ]
     write_run(tmp_path / "trip", plan, records)
-    ranked = standings(load_run(tmp_path / "trip").experiments[0], "lab", "graph")
+    ranked = standings(load_run(tmp_path / "trip").experiments[0], "graph")
     assert len(ranked) == len(CASES)
     assert {standing.rival for standing in ranked} == {"quack"}
     assert [standing.ratio for standing in ranked] == pytest.approx([1.05] * len(CASES), rel=0.02)
 
 
-def test_what_was_not_measured_is_reported_apart(measured: Callable[[Mapping[Any, float]], Any]) -> None:
+def test_a_rival_in_place_stands_against_the_kernel_in_place(tmp_path: Path) -> None:
+    plan = zoo._screening(zoo.Tour(operators=("rope-qk",), sample=4, sweeps=5, run_id="turn"), ["zoo-rope-qk-4"])
+    times = {"lab": 10e-6, "torch-compile": 11e-6, "lab-in-place": 6e-6, "liger": 9e-6}
+    (turning,) = choose_experiments(["zoo-rope-qk-4"])
+    seconds = {(case.name, name): taken for case in turning.cases for name, taken in times.items()}
+    write_run(tmp_path / "turn", plan, records_of(plan, seconds, noise=0.0001))
+    for scope in ("device_cold", "graph"):
+        ranked = standings(load_run(tmp_path / "turn").experiments[0], scope)
+        assert [(each.rival, round(each.ratio, 1)) for each in ranked] == [("torch-compile", 1.1)] * 4
+
+
+def test_what_was_not_measured_is_reported_apart(
+    measured: Callable[[Mapping[Any, float]], Any], tmp_path: Path
+) -> None:
     result = measured(SECONDS)
-    assert unmeasured(result, "lab", "device_cold") == ()
-    assert set(unmeasured(result, "lab", "eager")) == set(CASES)
+    assert unmeasured(result, "device_cold") == ()
+    plan = zoo._screening(zoo.Tour(operators=("softmax",), sample=8, sweeps=5, run_id="less"), [EXPERIMENT])
+    records = [each for each in records_of(plan, SECONDS) if getattr(each, "profile", "") != "lab"]
+    write_run(tmp_path / "less", plan, records)
+    assert unmeasured(load_run(tmp_path / "less").experiments[0], "graph") == tuple(CASES)
     with pytest.raises(ValueError, match="no case was measured with a rival"):
         spread((), 0.98)
 

@@ -70,21 +70,20 @@ def load_tunables() -> Mapping[str, Tunable]:
 
 @dataclass(frozen=True, slots=True)
 class Zoo:
-    """What `lab zoo` needs of the author's zoo: experiments by name, their names, and the profile to rank."""
+    """What `lab zoo` needs of the author's zoo: experiments by name, and their names."""
 
     operators: tuple[str, ...]
     experiment: Callable[[str], Experiment | None]
     names: Callable[[tuple[str, ...], int], list[str]]
-    profile: str
-    level: float  # the ratio to the best rival from which on the profile counts as level with it
+    level: float  # the ratio to the best rival from which on a kernel counts as level with it
 
 
 def load_zoo() -> Zoo:
     """The project's zoo; an empty one where it has no zoo.py."""
     zoo, screening = _module("zoo"), _module("zoo_screening")
     if not (zoo and screening):
-        return Zoo((), lambda name: None, lambda operators, sample: [], "", 1.0)
-    return Zoo(zoo.operators(), screening.zoo_experiment, screening.zoo_names, screening.LAB, screening.LEVEL)
+        return Zoo((), lambda name: None, lambda operators, sample: [], 1.0)
+    return Zoo(zoo.operators(), screening.zoo_experiment, screening.zoo_names, screening.LEVEL)
 
 
 def load_audits() -> tuple[Publication, ...]:

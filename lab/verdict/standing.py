@@ -1,5 +1,6 @@
-"""How one profile stands against the best of all others, over the cases of an experiment. Pure.
+"""How the subjects of an experiment's claims stand against the best of their rivals, over its cases. Pure.
 
+A rival has the subject that the claims hold against it: one that works in place is compared with one that does so too.
 Two profiles are compared over the sweeps that measured both: an extra sweep leaves out those that are precise already.
 """
 
@@ -7,15 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from lab.definition.plan import PlannedExperiment
 from lab.verdict.compare import rounds_of
 from lab.verdict.results import ExperimentResult
 
 BySweep = Mapping[int, float]  # the median of each sweep
+Subjects = Mapping[str, str]  # by rival
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """One case in one scope. `ratio` is the best rival's p50 over the profile's own: above 1 it is the faster one.
+    """One case in one scope. `ratio` is the best rival's p50 over its subject's: above 1 the subject is the faster one.
     Both are of the sweeps that measured the two."""
 
     case: str
@@ -45,24 +48,30 @@ class Spread:
         return self.level_cases / self.cases
 
 
-def standings(experiment: ExperimentResult, profile: str, scope: str) -> tuple[Standing, ...]:
-    """Of every case that the profile and a rival were measured at; the worst first."""
+def subjects(plan: PlannedExperiment, scope: str) -> Subjects:
+    """The subject of each rival that a claim in the scope names."""
+    return {claim.baseline: claim.subject for claim in plan.claims if claim.scope == scope}
+
+
+def standings(experiment: ExperimentResult, scope: str) -> tuple[Standing, ...]:
+    """Of every case that a rival and its subject were measured at; the worst first."""
+    held = subjects(experiment.plan, scope)
     results = []
     for case in experiment.plan.included_cases:
-        results += standing(case.name, scope, sweep_seconds(experiment, case.name, scope), profile)
+        results += standing(case.name, scope, sweep_seconds(experiment, case.name, scope), held)
     return worst_first(results)
 
 
-def standing(case: str, scope: str, seconds: Mapping[str, BySweep], profile: str) -> list[Standing]:
-    """The one of a case, from the times of all its profiles; none where no sweep measured the profile and a rival."""
-    own = seconds.get(profile, {})
+def standing(case: str, scope: str, seconds: Mapping[str, BySweep], held: Subjects) -> list[Standing]:
+    """The one of a case, from the times of all its profiles; none where no sweep measured a rival and its subject."""
     against = [
         Standing(
-            case=case, scope=scope, rival=name,
-            seconds=median(own[sweep] for sweep in shared), rival_seconds=median(times[sweep] for sweep in shared),
+            case=case, scope=scope, rival=rival,
+            seconds=median(seconds[subject][sweep] for sweep in shared),
+            rival_seconds=median(seconds[rival][sweep] for sweep in shared),
         )
-        for name, times in seconds.items()
-        if name != profile and (shared := own.keys() & times.keys())
+        for rival, subject in held.items()
+        if (shared := seconds.get(subject, {}).keys() & seconds.get(rival, {}).keys())
     ]  # fmt: skip
     return [min(against, key=lambda standing: standing.ratio)] if against else []
 
@@ -93,12 +102,13 @@ def worst_first(results: Iterable[Standing]) -> tuple[Standing, ...]:
     return tuple(sorted(results, key=lambda standing: standing.ratio))
 
 
-def unmeasured(experiment: ExperimentResult, profile: str, scope: str) -> tuple[str, ...]:
-    """The cases at which the profile has no time. They count against it, and are listed separately."""
+def unmeasured(experiment: ExperimentResult, scope: str) -> tuple[str, ...]:
+    """The cases at which a subject has no time. They count against it, and are listed separately."""
+    held = set(subjects(experiment.plan, scope).values())
     return tuple(
         case.name
         for case in experiment.plan.included_cases
-        if scope not in experiment.cells[case.name, profile].latencies
+        if any(scope not in experiment.cells[case.name, subject].latencies for subject in held)
     )
 
 

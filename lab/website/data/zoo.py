@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from lab.definition.plan import PlannedExperiment
-from lab.verdict.standing import BySweep, Spread, Standing, spread, standing, worst_first
+from lab.verdict.standing import BySweep, Spread, Standing, spread, standing, subjects, worst_first
 from lab.website.data.judged import Judged
 from lab.website.data.typed import DATA_SCHEMA, ByCase, ByScope, Digest, plain_json
 
@@ -59,17 +59,16 @@ def _gpu(items: Sequence[Judged]) -> ZooOfGpu:
 
 
 def _scope(items: Sequence[Judged], scope: str) -> ScopeOfZoo:
-    times = {item.plan.cases[0].op: list(_times(item, scope)) for item in items}
-    subject, level = items[0].plan.claims[0].subject, _level(items[0].plan)
-    found = {
-        op: [one for case, each in cases for one in standing(case, scope, each, subject)] for op, cases in times.items()
-    }
-    every = worst_first(one for standings in found.values() for one in standings)
+    level = _level(items[0].plan)
+    found: dict[str, list[Standing]] = {}
     against: dict[str, list[Standing]] = {}
-    for case, each in (timed for cases in times.values() for timed in cases):
-        for rival in each.keys() - {subject}:
-            alone = {name: each[name] for name in (subject, rival) if name in each}
-            against.setdefault(rival, []).extend(standing(case, scope, alone, subject))
+    for item in items:
+        held = subjects(item.plan, scope)
+        for case, seconds in _times(item, scope):
+            found.setdefault(item.plan.cases[0].op, []).extend(standing(case, scope, seconds, held))
+            for rival, subject in held.items():
+                against.setdefault(rival, []).extend(standing(case, scope, seconds, {rival: subject}))
+    every = worst_first(one for standings in found.values() for one in standings)
     return ScopeOfZoo(
         cases={each.case: each for each in every},
         operators={op: spread(standings, level) for op, standings in found.items() if standings},

@@ -101,6 +101,7 @@ def _gpu(gpu: str, items: Sequence[Judged], view: DataView) -> View:
         name=gpu, run_id=first.evidence["run_id"], run=run_link(first),
         date=format.day(first.finished_utc), processes=_processes(view),
         cut_short=bool(first.evidence["cut_short"]),
+        in_place=any(len({claim.subject for claim in item.plan.claims}) > 1 for item in items),
         missed=any(_misses(view, scope) for scope in first.plan.scopes),
         screening=is_screening(first), command=run_command(items), level=view.figure("level", show=str),
         lede=sentence(
