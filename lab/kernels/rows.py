@@ -59,7 +59,7 @@ def row_rule(shape: tuple[int, ...], itemsize: int, *, most_loads: int = LOADS) 
 
 
 def _loads(M: int, threads: int, itemsize: int, most_loads: int) -> int:
-    if M > FEW_ROWS:
+    if M >= FEW_ROWS:
         return most_loads if threads >= 128 else LOADS
     many_registers = most_loads > LOADS
     if _crowded(M, 2 * threads):  # more loads, rather than more threads
