@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from factory import machine, plan_of, publish, records_of, write_run
@@ -68,9 +69,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_data_count_shapes_that_are_level_or_ahead(site: Path) -> None:
     gpus = json.loads((site / "zoo" / "data.json").read_text())["gpus"]
-    assert {gpu: run["run_id"] for gpu, run in gpus.items()} == {
-        "NVIDIA H100 80GB HBM3": "tour",
-        "NVIDIA H200": "broken-off",
+    assert {gpu: list(each["runs"]) for gpu, each in gpus.items()} == {
+        "NVIDIA H100 80GB HBM3": ["tour"],
+        "NVIDIA H200": ["broken-off"],
     }
     run = gpus["NVIDIA H100 80GB HBM3"]
     cold = run["scopes"]["device_cold"]
@@ -119,11 +120,37 @@ def test_of_runs_at_as_many_shapes_the_newest_is_shown_though_a_rival_took_less_
         for each in records_of(plan, without, noise=0.0001)
     ]
     publish(tmp_path / "evidence", write_run(tmp_path / "newer", plan, records))
-    (tmp_path / "decisions").mkdir()
+    shown = _built(tmp_path)
+    assert (list(shown["runs"]), shown["shapes"]) == (["newer"], 8)
+
+
+def test_an_operator_that_was_measured_again_alone_takes_its_place_among_the_others(tmp_path: Path) -> None:
+    published(tmp_path, "all")
+    plan = plan_of("again", experiments=[RMSNORM], include=())
+    faster = {who: seconds / 2 if who[1] == "lab" else seconds for who, seconds in TIMES.items()}
+    records = [
+        dataclasses.replace(each, finished_utc="2026-01-03T03:30:00Z") if isinstance(each, RunFinish) else each
+        for each in records_of(plan, faster, noise=0.0001)
+    ]
+    publish(tmp_path / "evidence", write_run(tmp_path / "again", plan, records))
+    shown = _built(tmp_path)
+    assert {run: each["operators"] for run, each in shown["runs"].items()} == {"again": ["rmsnorm"], "all": ["softmax"]}
+    cold = shown["scopes"]["device_cold"]
+    assert cold["operators"]["rmsnorm"]["median"] == pytest.approx(2.4, rel=0.02)
+    assert (cold["all"]["cases"], cold["operators"]["softmax"]["level_cases"]) == (8, 3)
+    text = Page(tmp_path / "site" / "zoo" / "index.html").text
+    assert "Run again of 2026-01-03, 5 processes: RMSNorm." in text
+    assert "--experiment zoo-rmsnorm-4 --sweeps 5" in text
+    assert "--experiment zoo-softmax-4 --sweeps 5" in text
+
+
+def _built(folder: Path) -> dict[str, Any]:
+    """What the zoo's page shows of the only GPU."""
+    (folder / "decisions").mkdir()
     with only(("gpu-ceilings",)):
-        build_site(tmp_path / "site", tmp_path / "decisions", tmp_path / "evidence", remembered=tmp_path / "kept")
-    (run,) = json.loads((tmp_path / "site" / "zoo" / "data.json").read_text())["gpus"].values()
-    assert (run["run_id"], run["shapes"]) == ("newer", 8)
+        build_site(folder / "site", folder / "decisions", folder / "evidence", remembered=folder / "kept")
+    (shown,) = json.loads((folder / "site" / "zoo" / "data.json").read_text())["gpus"].values()
+    return dict(shown)
 
 
 def test_a_ratio_just_below_the_level_does_not_read_as_on_it() -> None:

@@ -1,4 +1,4 @@
-"""How the lab's kernels stand at a sample of all shapes: the data of runs of `lab zoo`, one of each GPU."""
+"""How the lab's kernels stand at a sample of all shapes: the data of runs of `lab zoo` on each GPU."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,12 +22,17 @@ class ScopeOfZoo:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ZooOfGpu:
-    run_id: str
+class ZooRun:
     digest: Digest
     finished_utc: str
     fewest_sweeps: int
     most_sweeps: int
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ZooOfGpu:
+    runs: Annotated[Mapping[str, ZooRun], "By run id, the newest first."]
     level: Annotated[float, "The ratio to the best rival from which on a kernel counts as level with it."]
     shapes: int
     scopes: ByScope[ScopeOfZoo]
@@ -39,23 +44,39 @@ class ZooData:
     gpus: Annotated[Mapping[str, ZooOfGpu], "By GPU."]
 
 
-def zoo_data(runs: Mapping[str, Sequence[Judged]]) -> dict[str, Any]:
-    """`runs`: by GPU, the experiments of the run that is shown. Plain JSON values; SI units; the unit in the key."""
-    data: dict[str, Any] = plain_json(
-        ZooData(schema=DATA_SCHEMA, gpus={gpu: _gpu(items) for gpu, items in runs.items()})
-    )
+Run = Sequence[Judged]  # those of its experiments that are shown
+
+
+def zoo_data(gpus: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
+    """`gpus`: the runs on each, the newest first, which together show each operator once. Plain JSON values; SI units;
+    the unit in the key."""
+    data: dict[str, Any] = plain_json(ZooData(schema=DATA_SCHEMA, gpus={gpu: _gpu(runs) for gpu, runs in gpus.items()}))
     return data
 
 
-def _gpu(items: Sequence[Judged]) -> ZooOfGpu:
-    first = items[0]
+def _gpu(runs: Sequence[Run]) -> ZooOfGpu:
+    items = [item for run in runs for item in run]
+    plan = items[0].plan
     return ZooOfGpu(
-        run_id=first.evidence["run_id"], digest=first.digest, finished_utc=first.finished_utc,
-        fewest_sweeps=min(item.evidence["fewest_sweeps"] for item in items),
-        most_sweeps=max(item.evidence["most_sweeps"] for item in items), level=_level(first.plan),
+        runs={run[0].evidence["run_id"]: _run(run) for run in runs},
+        level=_level(plan),
         shapes=sum(len(item.plan.included_cases) for item in items),
-        scopes={scope: _scope(items, scope) for scope in first.plan.scopes},
+        scopes={scope: _scope(items, scope) for scope in plan.scopes},
+    )
+
+
+def _run(items: Run) -> ZooRun:
+    return ZooRun(
+        digest=items[0].digest, finished_utc=items[0].finished_utc,
+        fewest_sweeps=min(item.evidence["fewest_sweeps"] for item in items),
+        most_sweeps=max(item.evidence["most_sweeps"] for item in items),
+        operators=tuple(operator_of(item) for item in items),
     )  # fmt: skip
+
+
+def operator_of(item: Judged) -> str:
+    """The operator whose calls the experiment has."""
+    return item.plan.cases[0].op
 
 
 def _scope(items: Sequence[Judged], scope: str) -> ScopeOfZoo:
@@ -65,7 +86,7 @@ def _scope(items: Sequence[Judged], scope: str) -> ScopeOfZoo:
     for item in items:
         held = subjects(item.plan, scope)
         for case, seconds in _times(item, scope):
-            found.setdefault(item.plan.cases[0].op, []).extend(standing(case, scope, seconds, held))
+            found.setdefault(operator_of(item), []).extend(standing(case, scope, seconds, held))
             for rival, subject in held.items():
                 against.setdefault(rival, []).extend(standing(case, scope, seconds, {rival: subject}))
     every = worst_first(one for standings in found.values() for one in standings)

@@ -1,4 +1,5 @@
-"""How often is the lab's kernel within two per cent of the best? The page of the fullest `lab zoo` of each GPU."""
+"""How often is the lab's kernel within two per cent of the best? The page of the fullest `lab zoo` of each operator on
+each GPU."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -12,7 +13,7 @@ from lab.website.addresses import short
 from lab.website.charts.rows import Strip, strips
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
-from lab.website.data.zoo import zoo_data
+from lab.website.data.zoo import Run, operator_of, zoo_data
 from lab.website.figure import DataView, Sentence, sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
@@ -57,33 +58,39 @@ def _is_of_zoo(item: Judged | View) -> bool:
 def zoo_pages(context: SiteContext) -> Iterator[PageGroup]:
     """zoo/index.html, its data and the table of all shapes; nothing where no such run was published."""
     machines = {past.digest: past.machine_name for past in outlines(context).published}
-    fullest: dict[str, list[Judged]] = {}
-    for digest, items in grouped(filter(_is_of_zoo, context.published), lambda item: item.digest).items():
-        gpu = machines[digest]
-        fullest[gpu] = max(fullest.get(gpu, []), items, key=_fullness)
-    fullest = dict(sorted(fullest.items(), key=lambda run: run[1][0].finished_utc, reverse=True))
-    if fullest:
-        keys = [item.key for items in fullest.values() for item in items]
-        yield PageGroup(name="zoo", shows=keys, make=partial(_pages, fullest))
+    gpus = {
+        gpu: _runs(items)
+        for gpu, items in grouped(filter(_is_of_zoo, context.published), lambda item: machines[item.digest]).items()
+    }
+    gpus = dict(sorted(gpus.items(), key=lambda gpu: gpu[1][0][0].finished_utc, reverse=True))
+    if gpus:
+        keys = [item.key for runs in gpus.values() for run in runs for item in run]
+        yield PageGroup(name="zoo", shows=keys, make=partial(_pages, gpus))
 
 
-def _fullness(items: Sequence[Judged]) -> tuple[int, str]:
+def _runs(items: Sequence[Judged]) -> list[list[Judged]]:
+    """Of each operator the fullest experiment, by run, the newest first: an operator can be measured again alone."""
+    fullest = [max(of_one, key=_fullness) for of_one in grouped(items, operator_of).values()]
+    runs = grouped(fullest, lambda item: item.digest).values()
+    return sorted(runs, key=lambda run: run[0].finished_utc, reverse=True)
+
+
+def _fullness(item: Judged) -> tuple[int, str]:
     """How many shapes it says something about, and when: what `lab zoo` measures again by the usual protocol are the
     close ones alone. How many rivals took part does not count, or an older run could stand before a newer one."""
     shapes = {
-        (item.name, case)
-        for item in items
+        case
         for claim in item.data["claims"].values()
         for case, verdict in claim["cases"].items()
         if verdict["status"] != Status.NO_EVIDENCE
     }
-    return len(shapes), max((item.finished_utc for item in items), default="")
+    return len(shapes), item.finished_utc
 
 
-def _pages(runs: Mapping[str, Sequence[Judged]]) -> Iterator[Output]:
+def _pages(runs: Mapping[str, Sequence[Run]]) -> Iterator[Output]:
     data = zoo_data(runs)
     view = DataView(data)
-    gpus = [_gpu(gpu, items, view.at("gpus", gpu)) for gpu, items in runs.items()]
+    gpus = [_gpu(gpu, of_gpu, view.at("gpus", gpu)) for gpu, of_gpu in runs.items()]
     yield Document(path=PAGE, template="zoo.html", view={"gpus": gpus})
     yield Attachment(path="zoo/data.json", content=data_text(data, "zoo/data.json", "zoo"))
     yield csv_table("zoo/shapes.csv", ("gpu", *COLUMNS), _standings(data))
@@ -95,15 +102,14 @@ def _standings(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
             yield from ((gpu, *(each[name] for name in COLUMNS)) for each in scope["cases"].values())
 
 
-def _gpu(gpu: str, items: Sequence[Judged], view: DataView) -> View:
+def _gpu(gpu: str, runs: Sequence[Run], view: DataView) -> View:
+    items = [item for run in runs for item in run]
     first = items[0]
     return View(
-        name=gpu, run_id=first.evidence["run_id"], run=run_link(first),
-        date=format.day(first.finished_utc), processes=_processes(view),
-        cut_short=bool(first.evidence["cut_short"]),
+        name=gpu, runs=[_run(run, view.at("runs", run[0].evidence["run_id"])) for run in runs],
         in_place=any(len({claim.subject for claim in item.plan.claims}) > 1 for item in items),
         missed=any(_misses(view, scope) for scope in first.plan.scopes),
-        screening=is_screening(first), command=run_command(items), level=view.figure("level", show=str),
+        screening=any(map(is_screening, items)), level=view.figure("level", show=str),
         lede=sentence(
             view,
             "At {scopes/device_cold/all/cases} of {shapes} shapes, taken from public models or odd on purpose, both "
@@ -116,6 +122,14 @@ def _gpu(gpu: str, items: Sequence[Judged], view: DataView) -> View:
             ratio=ratio,
         ),
         scopes=[_scope(scope, items, view.at("scopes", scope), short(first.digest)) for scope in first.plan.scopes],
+    )  # fmt: skip
+
+
+def _run(items: Run, view: DataView) -> View:
+    return View(
+        id=items[0].evidence["run_id"], link=run_link(items[0]), date=format.day(items[0].finished_utc),
+        processes=_processes(view), cut_short=bool(items[0].evidence["cut_short"]),
+        operators=", ".join(operator_title(operator_of(item)) for item in items), command=run_command(items),
     )  # fmt: skip
 
 
@@ -139,8 +153,8 @@ def _scope(scope: str, items: Sequence[Judged], view: DataView, run: str) -> Vie
         chart=strips(f"zoo-{scope}-{run}", f"{title}: best rival's time over ours",
                      [_strip(each, view) for each in items], BAND, "Right of 1 ours is faster"),
         operators=_table(f"{title}, by operator", OPERATORS, [
-            row(view.at("operators", _operator(item)), OPERATORS,
-                operator=Link(operator_title(_operator(item)), verdict_link(item)))
+            row(view.at("operators", operator_of(item)), OPERATORS,
+                operator=Link(operator_title(operator_of(item)), verdict_link(item)))
             for item in items
         ]),
         rivals=_table(f"{title}, against each rival alone", RIVALS, [
@@ -155,9 +169,9 @@ def _scope(scope: str, items: Sequence[Judged], view: DataView, run: str) -> Vie
 
 
 def _strip(item: Judged, view: DataView) -> Strip:
-    found, told = view.value("cases"), view.value("operators", _operator(item))
+    found, told = view.value("cases"), view.value("operators", operator_of(item))
     return Strip(
-        label=operator_title(_operator(item)), series=series(item.plan.claims[0].subject),
+        label=operator_title(operator_of(item)), series=series(item.plan.claims[0].subject),
         values=[found[case.name]["ratio"] for case in item.plan.included_cases if case.name in found],
         text=f"{told['level_cases']} of {told['cases']}" if told else "no time",
     )  # fmt: skip
@@ -166,10 +180,6 @@ def _strip(item: Judged, view: DataView) -> Strip:
 def _title(items: Sequence[Judged], profile: str) -> str:
     """Of the first operator that has the profile."""
     return next(profile_title(item, profile) for item in items if profile in {each.name for each in item.plan.profiles})
-
-
-def _operator(item: Judged) -> str:
-    return item.plan.cases[0].op
 
 
 def _table(label: str, heads: Sequence[Head], rows: Sequence[TableRow]) -> PageTable:
