@@ -21,8 +21,8 @@ LAYOUTS = ("half-split", "interleaved")
 LOAD_BYTES = 16  # the widest load of a thread
 MOST_UNIT = 16  # elements: more would not make a load wider
 MOST_WARPS = 4
-FEW_WARPS = 512  # four for each multiprocessor of an H100 or H200, one for each of its schedulers
-SOME_WARPS = 4096
+FEW_WARPS = 512  # with one load each; four for each multiprocessor of an H100 or H200
+SOME_WARPS = 4096  # about half of those that the multiprocessors hold
 
 
 @triton.jit
@@ -46,7 +46,7 @@ def tile_of_heads(
         group = program % GROUPS
         tile = program // GROUPS
         batch = tl.zeros((), tl.int64)
-        if not ONE_SEQUENCE:  # it saves a division by what is no constant: 272 instructions became 184
+        if not ONE_SEQUENCE:  # it saves a division by what is no constant, some 40 instructions of 216
             batch = (tile // tiles).to(tl.int64)
             tile = tile % tiles
     else:
@@ -131,9 +131,10 @@ def head_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """TOKENS, HEADS and warps for (B, Hq, Hk, S, R): R features of a head are turned.
 
     A thread loads 16 bytes of each half of a head, so that a warp reads whole lines of both. Few warps are a program
-    each. From FEW_WARPS on a thread takes two heads, one after another with the same angles, and from SOME_WARPS on
-    four warps are a program, because starting programs takes time: 256 sequences at one position, 32 + 8 heads of 128
-    in bfloat16, took 3.6 µs on an H100, in graphs, in programs of one warp with one load, and take 3.2 with two.
+    each. Above FEW_WARPS a thread takes two heads, one after another with the same angles, and above SOME_WARPS four
+    warps are a program where positions fill them, because starting programs takes time: 256 sequences at one position,
+    32 + 8 heads of 128 in bfloat16, took 3.6 µs on an H100, in graphs, in programs of one warp with one load, and take
+    3.2 with two.
     """
     B, q_heads, k_heads, S, R = shape
     if R < 2:
@@ -141,7 +142,8 @@ def head_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     pairs = triton.next_power_of_2(R // 2)
     warp_pairs = 32 * LOAD_BYTES // itemsize
     warps = B * (q_heads + k_heads) * S * pairs // warp_pairs  # with one load each
-    num_warps = MOST_WARPS if warps > SOME_WARPS else max(1, min(MOST_WARPS, pairs // warp_pairs))
+    four = warps > SOME_WARPS and S * pairs >= MOST_WARPS * warp_pairs
+    num_warps = MOST_WARPS if four else max(1, min(MOST_WARPS, pairs // warp_pairs))
     tokens = max(1, min(triton.next_power_of_2(S), num_warps * warp_pairs // pairs))
     heads = max(1, num_warps * warp_pairs // (tokens * pairs)) * (2 if warps > FEW_WARPS else 1)
     return Configuration.of(TOKENS=tokens, HEADS=heads, num_warps=num_warps)

@@ -199,9 +199,9 @@ def layernorm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 
 
 def layernorm_without_clusters(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """The rule of other norms, but with more loads a thread. Two reductions and two vectors need more registers, so
-    with more threads a row, fewer rows run at a time (1.7 times slower on an H200 at 14,336 columns; on an H100 1024
-    rows of 5120 in bfloat16 took 9.9 µs with three loads and 256 threads, 9.4 with five and 128)."""
+    """The rule of other norms, but with more loads a thread at most shapes. Two reductions and two vectors need more
+    registers, so with more threads a row, fewer rows run at a time (1.7 times slower on an H200 at 14,336 columns; on
+    an H100 1024 rows of 5120 in bfloat16 took 9.9 µs with three loads and 256 threads, 9.4 with five and 128)."""
     return norm_rule(shape, itemsize, most_loads=MOST_LOADS)
 
 

@@ -238,6 +238,7 @@ def _settle_heads(
     chosen = configuration or QK_NORM_ROPE_TUNING.choose(sizes, q)
     heads = (q, k, *(torch.empty_like(x, device="meta") for x in (q, k)))
     unit, angle_unit = unit_of(heads, D if layout == "interleaved" else D // 2), unit_of((cos, sin), D // 2)
+    heads_first = q.stride(1) < q.stride(2)
     return Launch(
         _qk_norm_rope_kernel, head_programs(sizes, chosen), q.get_device(),
         S, *angle_strides(cos, angle_unit), *angle_strides(sin, angle_unit),
@@ -245,7 +246,7 @@ def _settle_heads(
         early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         D=D, Q_HEADS=q_heads, K_HEADS=k_heads, PAIRS=triton.next_power_of_2(D // 2), UNIT=unit, ANGLE_UNIT=angle_unit,
         TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"],
-        HEADS_FIRST=q.stride(1) < q.stride(2), ONE_SEQUENCE=B == 1, INTERLEAVED=layout == "interleaved",
+        HEADS_FIRST=heads_first, ONE_SEQUENCE=heads_first and B == 1, INTERLEAVED=layout == "interleaved",
         MASKED=ragged(sizes, chosen),
     )  # fmt: skip
 

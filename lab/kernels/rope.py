@@ -268,6 +268,7 @@ def _prepare(
     # What is not turned is copied by loads as wide as its heads allow.
     unit = unit_of((*inputs, *outputs), half if 2 * half == D and layout == "half-split" else 2 * half)
     angle_unit = unit_of((cos, sin), half)
+    heads_first = q.stride(1) < q.stride(2)
     return Launch(
         _rope_kernel, head_programs(sizes, chosen), q.get_device(),
         S, *angle_strides(cos, angle_unit), *angle_strides(sin, angle_unit),
@@ -276,7 +277,7 @@ def _prepare(
         D=D, Q_HEADS=q_heads, K_HEADS=k_heads, HALF=half, PAIRS=triton.next_power_of_2(half),
         PASS=0 if in_place or 2 * half == D else triton.next_power_of_2(D - 2 * half),
         UNIT=unit, ANGLE_UNIT=angle_unit,
-        TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"], HEADS_FIRST=q.stride(1) < q.stride(2), ONE_SEQUENCE=B == 1,
+        TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"], HEADS_FIRST=heads_first, ONE_SEQUENCE=heads_first and B == 1,
         INTERLEAVED=layout == "interleaved", INVERSE=inverse, MASKED=ragged(sizes, chosen),
     )  # fmt: skip
 

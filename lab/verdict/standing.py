@@ -23,6 +23,7 @@ class Standing:
 
     case: str
     scope: str
+    subject: str
     seconds: float
     rival: str
     rival_seconds: float
@@ -66,7 +67,7 @@ def standing(case: str, scope: str, seconds: Mapping[str, BySweep], held: Subjec
     """The one of a case, from the times of all its profiles; none where no sweep measured a rival and its subject."""
     against = [
         Standing(
-            case=case, scope=scope, rival=rival,
+            case=case, scope=scope, subject=subject, rival=rival,
             seconds=median(seconds[subject][sweep] for sweep in shared),
             rival_seconds=median(seconds[rival][sweep] for sweep in shared),
         )

@@ -168,6 +168,23 @@ def test_every_choice_agrees_and_has_a_whole_load_for_each_thread(dtype: torch.d
         assert_near(swiglu(gate, up, configuration=chosen), swiglu_reference(gate, up), gate)
 
 
+@pytest.mark.parametrize(
+    ("shape", "itemsize", "loads", "warps"),
+    [
+        ((1, 2**17 - 1), 4, 1, 4),
+        ((2, 2**16), 4, 1, 8),
+        ((1, 2**19), 4, 1, 8),
+        ((128, 4864), 4, 2, 8),  # float32 that the multiprocessors hold at once
+        ((1, 2**20), 4, 2, 8),
+        ((128, 18944), 4, 1, 8),
+        ((128, 4864), 2, 1, 8),
+    ],
+)
+def test_large_calls_have_eight_warps(shape: tuple[int, int], itemsize: int, loads: int, warps: int) -> None:
+    chosen = glu_rule(shape, itemsize)
+    assert (chosen["BLOCK"] * itemsize // (16 * 32 * chosen.num_warps), chosen.num_warps) == (loads, warps)
+
+
 @pytest.mark.gpu
 @every_unit
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -72,7 +72,7 @@ def test_quantised_rows_come_out_alike(columns: int, chosen: Configuration, devi
     "rule", [norm_rule, layernorm_without_clusters, softmax_without_clusters, quantize_fp8_rule, rmsnorm_fp8_rule]
 )
 def test_the_rule_holds_a_row_in_few_loads_and_wastes_few_lanes(rule: Any, itemsize: int) -> None:
-    for rows in (1, 256, 4096, 65_536):
+    for rows in (1, 256, 512, 1023, 1024, 4096, 65_536):
         for columns in WIDTHS:
             chosen = rule((rows, columns), itemsize)
             how = piece_constants(chosen, rows, columns, itemsize)

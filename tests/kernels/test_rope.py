@@ -276,6 +276,7 @@ def test_every_choice_of_launch_gives_the_same_result(layout: str, device: str) 
         ((1, 32, 8, 512, 128), 2, 16, 2, 4),
         ((1, 32, 8, 128, 128), 2, 4, 2, 1),
         ((256, 28, 4, 1, 128), 2, 1, 8, 1),
+        ((4096, 28, 4, 1, 64), 2, 1, 16, 1),  # no more heads than one warp takes at one position
         ((64, 28, 4, 1, 128), 2, 1, 4, 1),
         ((1, 28, 4, 1, 128), 2, 1, 4, 1),
     ],

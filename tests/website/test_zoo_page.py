@@ -93,14 +93,15 @@ def test_a_rival_is_compared_over_the_sweeps_that_measured_both(site: Path) -> N
 
 def test_the_page_says_it_draws_it_and_lists_the_worst_first(site: Path) -> None:
     page = Page(site / "zoo" / "index.html")
-    assert "of 8 shapes, taken from public models" in page.text
+    assert "level with the best rival or ahead at 7 of 8 shapes, with nothing cached at 7 of 8." in page.text
+    assert "find it level with every rival at 3 and 3." in page.text
+    assert "is missed with nothing cached and in CUDA graphs;" in page.text
     assert "--experiment zoo-softmax-4 zoo-rmsnorm-4 --sweeps 5" in page.text
     assert "lab zoo softmax rmsnorm --sample 4 --sweeps 5" in page.text
-    assert page.text.count("This is a screening") == 1  # of one GPU
+    assert page.text.count("A screening takes fewer samples") == 1  # of one GPU
     assert len(page.ids) == len(set(page.ids))
-    assert "or ahead at 7 of these, in CUDA graphs at 7 of 8." in page.text
-    assert "5 processes." in page.text
-    assert "4 to 5 processes; the run was cut short." in page.text
+    assert "5 processes, commit ccccccc." in page.text
+    assert "a screening in 4 to 5 processes, commit ccccccc; the run was cut short." in page.text
     assert page.text.count("cut short") == 1
     drawn = (site / "zoo" / "index.html").read_text()
     assert drawn.count("<circle") == 2 * 2 * 8
@@ -139,8 +140,8 @@ def test_an_operator_that_was_measured_again_alone_takes_its_place_among_the_oth
     assert cold["operators"]["rmsnorm"]["median"] == pytest.approx(2.4, rel=0.02)
     assert (cold["all"]["cases"], cold["operators"]["softmax"]["level_cases"]) == (8, 3)
     text = Page(tmp_path / "site" / "zoo" / "index.html").text
-    assert "Run again of 2026-01-03, 5 processes: RMSNorm." in text
-    assert "--experiment zoo-rmsnorm-4 --sweeps 5" in text
+    assert "Run again of 2026-01-03, 5 processes, commit ccccccc: RMSNorm." in text
+    assert "--experiment zoo-rmsnorm-4 --sweeps 5\n./scripts/benchmark" in text
     assert "--experiment zoo-softmax-4 --sweeps 5" in text
 
 

@@ -153,7 +153,7 @@ def strips(name: str, title: str, rows: Sequence[Strip], band: tuple[float, floa
                 text(STRIP.right + 8, y + 4, each.text, "value"), class_name=f"s-{each.series}",
             )
         )  # fmt: skip
-    about = f"{better}. A table beside holds the same figures."
+    about = f"{better}, on a logarithmic axis. Tables below hold the worst and each row's spread."
     return picture(STRIP.width, bottom + STRIP.below, name, title, about, *parts)
 
 

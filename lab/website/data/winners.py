@@ -19,13 +19,13 @@ from lab.website.data.typed import ByCase, plain_json, taken
 MODES = ("device_cold", "graph", "eager")  # those that a reader chooses between
 DIGITS = 3  # of times and ratios in a row, as pages show them; the experiment's data hold all
 Row = Mapping[str, Any]  # of the fields of WinnerRow
-Call = Literal["best", "tie", "slower", "unproven"]
+Call = Literal["best", "best?", "tie", "slower", "unproven"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WinnerCell:
-    """`call`: `tie` within 2 % of the fastest where none is shown to be ahead; `unproven` where too few sweeps were
-    measured, or they scatter too much, to tell."""
+    """`call`: `best` is the fastest, `best?` where others may be as fast; `tie` where the whole interval is within 2 %
+    of it; `unproven` where too few sweeps were measured, or they scatter too much, to tell."""
 
     profile: str
     p50_seconds: float
@@ -135,6 +135,8 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged])
     if len(contest) < 2:
         return None
     cells, (best, runner_up, *_) = item.data["cells"][case.name], contest
+    calls = {each["family"]: call_of(each) for each in contest if each is not best}
+    calls[best["family"]] = "best?" if "unproven" in calls.values() else "best"
     in_order = sorted(contest, key=lambda each: list(FAMILIES).index(each["family"]))
     row: Row = plain_json(
         taken(
@@ -145,7 +147,7 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged])
                 each["family"]: WinnerCell(
                     profile=each["profile"],
                     p50_seconds=_brief(cells[each["profile"]]["scopes"][scope]["p50_seconds"]),
-                    call=call_of(each, first=each is best),
+                    call=calls[each["family"]],
                     times_fastest=None if each is best else _brief(each.get("ratio", each["times_fastest"])),
                 )
                 for each in in_order
@@ -157,14 +159,18 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged])
     return row
 
 
-def call_of(place: Mapping[str, Any], *, first: bool) -> Call:
-    """'best', 'tie', 'slower', or 'unproven' where too few sweeps were measured, or they scatter too much, to tell."""
-    if first:
-        return "best"
+def call_of(place: Mapping[str, Any]) -> Call:
+    """Of one that is not the fastest: 'tie', 'slower', or 'unproven' where too few sweeps were measured, or they
+    scatter too much, to tell."""
     if place["proven"] and not place["level"]:
         return "slower"
-    near = place.get("ratio", place["times_fastest"]) <= 1 + EQUIVALENCE_MARGIN
-    return "tie" if place["proven"] and near else "unproven"
+    low, high = (place.get(end) or place["times_fastest"] for end in ("low", "high"))
+    return "tie" if place["proven"] and is_tie(low, high) else "unproven"
+
+
+def is_tie(low: float, high: float) -> bool:
+    """Whether an interval of a ratio lies within the margin of equivalence, as a claim's does that is called a tie."""
+    return low >= 1 - EQUIVALENCE_MARGIN and high <= 1 + EQUIVALENCE_MARGIN
 
 
 def _range(item: Judged, case: str, profile: str, scope: str, history: Sequence[Judged]) -> Range:

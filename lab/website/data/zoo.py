@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from lab.definition.plan import PlannedExperiment
+from lab.verdict.judge import Status
 from lab.verdict.standing import BySweep, Spread, Standing, spread, standing, subjects, worst_first
 from lab.website.data.judged import Judged
 from lab.website.data.typed import DATA_SCHEMA, ByCase, ByScope, Digest, plain_json
@@ -16,6 +17,7 @@ class ScopeOfZoo:
     kernel and a rival have a time."""
 
     cases: ByCase[Standing]
+    proven: Annotated[int, "The cases at which the rules for claims find it level with every rival that has a ratio."]
     operators: Annotated[Mapping[str, Spread], "By operator, against the best rival."]
     rivals: Annotated[Mapping[str, Spread], "By rival, against it alone."]
     all: Spread | None = None
@@ -92,10 +94,17 @@ def _scope(items: Sequence[Judged], scope: str) -> ScopeOfZoo:
     every = worst_first(one for standings in found.values() for one in standings)
     return ScopeOfZoo(
         cases={each.case: each for each in every},
+        proven=sum(_is_proven(item, case.name, scope) for item in items for case in item.plan.included_cases),
         operators={op: spread(standings, level) for op, standings in found.items() if standings},
         rivals={rival: spread(against[rival], level) for rival in sorted(against) if against[rival]},
         all=spread(every, level) if every else None,
     )
+
+
+def _is_proven(item: Judged, case: str, scope: str) -> bool:
+    claims = (item.data["claims"][claim.name]["cases"] for claim in item.plan.claims if claim.scope == scope)
+    statuses = [cases[case]["status"] for cases in claims if cases.get(case, {}).get("ratio") is not None]
+    return bool(statuses) and all(status == Status.SUPPORTED for status in statuses)
 
 
 def _times(item: Judged, scope: str) -> Iterator[tuple[str, dict[str, BySweep]]]:

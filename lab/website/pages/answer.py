@@ -192,13 +192,15 @@ def _span(ends: tuple[View, ...]) -> Sentence:
 
 
 def _ends(claim: PlannedClaim, view: DataView) -> tuple[View, ...]:
-    """The smallest and the largest ratio of the cases that could be judged, or the only one; else of the noisy ones:
-    what is too noisy to call was measured all the same, and its verdict stands beside it."""
+    """The smallest and the largest ratio of the cases that were measured, or the only one, also of those that are too
+    noisy to call: at how many the claim holds stands beside them."""
     verdicts = view.value("claims", claim.name, "cases")
-    known = {case: each for case, each in verdicts.items() if each.get("ratio") is not None}
-    weighed = {case: each["ratio"] for case, each in known.items() if each["status"] in WEIGHED}
-    noisy = {case: each["ratio"] for case, each in known.items() if each["status"] == Status.RERUN_NOISE}
-    if not (ratios := weighed or noisy):
+    ratios = {
+        case: each["ratio"]
+        for case, each in verdicts.items()
+        if each.get("ratio") is not None and each["status"] in (*WEIGHED, Status.RERUN_NOISE)
+    }
+    if not ratios:
         return ()
     chosen = dict.fromkeys(end(ratios, key=lambda case: ratios[case]) for end in (min, max))
     return tuple(_of_case(claim, case, view) for case in chosen)

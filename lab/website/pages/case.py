@@ -295,7 +295,7 @@ def _in_graph(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     if len(places) < 2:
         return ()
     first, *rest = places
-    tied = [profile_title(item, each["profile"]) for each in rest if call_of(each, first=False) == "tie"]
+    tied = [profile_title(item, each["profile"]) for each in rest if call_of(each) == "tie"]
     p50 = view.figure("cells", case.name, first["profile"], "scopes", GRAPH, "p50_seconds", show=format.brief_time)
     level = f", in a tie with {listed(tied)}" if tied else ""
     return (f" In a CUDA graph {profile_title(item, first['profile'])} was fastest, at ", p50 or "–", f"{level}.")

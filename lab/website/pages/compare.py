@@ -76,9 +76,18 @@ def _pair(older: Sequence[View], newer: Sequence[View]) -> View:
         older_id=before.run_id, newer_id=after.run_id, older_date=format.minute(before.finished_utc),
         newer_date=format.minute(after.finished_utc), one_machine=one_machine(before.machine, after.machine),
         one_model=before.machine_name == after.machine_name, mixed=before.on_cpu != after.on_cpu,
-        clock=clocks_of(SCOPE, [before.on_cpu, after.on_cpu]),
+        machines=_machines(before, after), clock=clocks_of(SCOPE, [before.on_cpu, after.on_cpu]),
         experiments=tuple(item.title for item in newer if item.name in known),
     )  # fmt: skip
+
+
+def _machines(before: View, after: View) -> str:
+    """How the machines of two runs differ; empty where they do not."""
+    if before.on_cpu != after.on_cpu:
+        return "a CPU and a GPU"
+    if before.machine_name != after.machine_name:
+        return "another model"
+    return "" if one_machine(before.machine, after.machine) else "another board"
 
 
 def _groups(outlined: Outlines, pairs: Sequence[View]) -> Iterator[View]:

@@ -17,6 +17,7 @@ from lab.website.charts.lines import Line, Point, crossover_chart
 from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
+from lab.website.data.winners import is_tie
 from lab.website.figure import DataView, Figure, Sentence, extremes, joined
 from lab.website.pages.labels import case_label, listed, scope_within
 from lab.website.table import Fold, Head, Link, PageTable, Strong, Words, below, numbers, table_row, words
@@ -114,7 +115,7 @@ def rivals(item: Judged, case: PlannedCase, view: DataView) -> dict[str, Rival]:
         value = float(ratio.value) if ratio else 1.0
         low, high = speedup.get("low") or value, speedup.get("high") or value
         rivals_here[name] = Rival(
-            ratio=ratio, value=value, low=low, high=high, stands=_standing(place, value, len(places))
+            ratio=ratio, value=value, low=low, high=high, stands=_standing(place, low, high, len(places))
         )
     level = [name for name, rival in rivals_here.items() if rival.stands == TIED]
     if len(level) == 1:  # it leads, and nobody who could be told to be level stands beside it
@@ -122,11 +123,11 @@ def rivals(item: Judged, case: PlannedCase, view: DataView) -> dict[str, Rival]:
     return dict(sorted(rivals_here.items(), key=lambda pair: pair[1].value))
 
 
-def _standing(place: Place, value: float, among: int) -> str:
+def _standing(place: Place, low: float, high: float, among: int) -> str:
     if not place.proven:
         return UNCLEAR if among > 1 else ""
     if place.level:
-        return TIED if value <= 1 + EQUIVALENCE_MARGIN else UNCLEAR
+        return TIED if is_tie(low, high) else UNCLEAR
     return BEST if place.rank == 1 else ""
 
 
@@ -136,7 +137,7 @@ def best(item: Judged, case: PlannedCase, standing: Mapping[str, Rival], view: D
     first = next(iter(item.places(case.name, SCOPE)))
     p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_time)
     who = f"tie of {len(level)}" if len(level) > 2 else " and ".join(level) or "too noisy to call"
-    who += ", too noisy to be sure" if any(rival.stands == LEADS for rival in standing.values()) else ""
+    who += ", not sure" if any(rival.stands == LEADS for rival in standing.values()) else ""
     return f"{who}: ", p50 or "–"
 
 

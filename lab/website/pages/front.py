@@ -126,6 +126,7 @@ def _cell(cell: Row | None, view: DataView) -> View | None:
     return View(
         call=cell["call"],
         p50=view.figure("p50_seconds", show=format.brief_microseconds),
+        look=cell["call"].rstrip("?"),
         ratio=view.figure("times_fastest", show=format.times) if cell["call"] in ("slower", "unproven") else None,
         bar=max(1, round(BARS / behind)),
     )
@@ -167,7 +168,7 @@ def _answer(row: Row, href: str, number: int) -> list[Any]:
         [family for family, cell in row["cells"].items() if cell["call"] == "tie"],
         margin["over"], ratio, interval,
         (format.brief_microseconds if in_one_unit else format.brief_time)(least), format.brief_time(most),
-        range_told(range_), href, number,
+        range_told(range_), href, number, row["cells"][row["best"]]["call"] == "best",
     ]  # fmt: skip
 
 

@@ -148,6 +148,7 @@ def past_outlines(history: Sequence[Judged]) -> Iterator[View]:
 
 def _turned(item: Judged, change: VerdictChange) -> dict[str, str]:
     return {
-        "text": claim_sentence(item.plan.claim(change.claim)), "was": change.was, "was_word": change.was_word,
-        "now": change.now, "now_word": change.now_word, "href": _verdict_page(item, change.claim),
+        "title": item.plan.title, "text": claim_sentence(item.plan.claim(change.claim)),
+        "was": change.was, "was_word": change.was_word, "now": change.now, "now_word": change.now_word,
+        "href": _verdict_page(item, change.claim),
     }  # fmt: skip

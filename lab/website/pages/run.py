@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace as View
 
+from lab.definition.catalogue import ZOO
 from lab.definition.claim_words import claim_sentence
 from lab.definition.search import is_search
 from lab.project import project
@@ -183,7 +184,7 @@ def _verdict_page(
     return View(
         item=item,
         answer=search_answer(item, view) if is_search(item.plan) else answer(item, view), command=live_command(item),
-        defined=current is not None, is_current=is_current,
+        defined=current is not None, of_zoo=item.name.startswith(ZOO), is_current=is_current,
         current=None if is_current or current is None else _elsewhere(current), next=_elsewhere(around[1]),
         previous=_elsewhere(around[0]), date=format.minute(item.evidence["finished_utc"]),
         samples=samples_taken(view), policy=view.figure("policy_version"),

@@ -224,8 +224,8 @@ def _log(context: SiteContext) -> dict[str, Any] | None:
 def _lede(view: DataView) -> Sentence:
     repeated, compared = view.value("repeated", "comparisons"), view.value("same", "comparisons")
     told = (
-        "When runs were repeated, {repeated/flip_count} of {repeated/comparisons} claims went from “holds” to “does "
-        "not hold” or back. " if repeated else "",
+        "Over all runs of an experiment, changed kernels included, {repeated/flip_count} of {repeated/comparisons} "
+        "claims at a case went from “holds” to “does not hold” or back. " if repeated else "",
         "Of {same/comparisons} comparisons of a function with itself, {same/supported} called one side faster."
         if compared else "",
     )  # fmt: skip

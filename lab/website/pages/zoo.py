@@ -19,14 +19,15 @@ from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
 from lab.website.pages.boundary import is_screening, run_command
 from lab.website.pages.history import run_link, verdict_link
-from lab.website.pages.labels import case_label, operator_title, profile_title, scope_title
+from lab.website.pages.labels import case_label, listed, operator_title, profile_title, scope_title
 from lab.website.pages.outline import outlines
 from lab.website.table import Head, Link, PageTable, TableRow, column, csv_table, named, row
 
 PAGE = "zoo/index.html"
-COLUMNS = ("case", "scope", "seconds", "rival", "rival_seconds", "ratio")  # of the CSV, after the GPU
+COLUMNS = ("case", "scope", "subject", "seconds", "rival", "rival_seconds", "ratio")  # of the CSV, after the GPU
 WORST = 10  # shapes that are listed in each scope
 GOAL = 0.95  # of the shapes: level or ahead
+WHERE = {"device_cold": "with nothing cached", "graph": "in CUDA graphs"}
 BAND = (1 - EQUIVALENCE_MARGIN, 1 + EQUIVALENCE_MARGIN)
 
 
@@ -108,17 +109,18 @@ def _gpu(gpu: str, runs: Sequence[Run], view: DataView) -> View:
     return View(
         name=gpu, runs=[_run(run, view.at("runs", run[0].evidence["run_id"])) for run in runs],
         in_place=any(len({claim.subject for claim in item.plan.claims}) > 1 for item in items),
-        missed=any(_misses(view, scope) for scope in first.plan.scopes),
-        screening=any(map(is_screening, items)), level=view.figure("level", show=str),
+        goal=_goal(view, first.plan.scopes), shapes=view.figure("shapes"),
+        screened=any(map(is_screening, items)), level=view.figure("level", show=str),
         lede=sentence(
             view,
-            "At {scopes/device_cold/all/cases} of {shapes} shapes, taken from public models or odd on purpose, both "
-            "the lab's kernel and a rival gave the right result. With nothing cached ours is level with the best rival "
-            "or ahead at {scopes/device_cold/all/level_cases} of these, in CUDA graphs at "
-            "{scopes/graph/all/level_cases} of {scopes/graph/all/cases}. At the median shape the best rival takes "
-            "{scopes/device_cold/all/median:ratio} our time with nothing cached and {scopes/graph/all/median:ratio} "
-            "in graphs; at our worst, {scopes/device_cold/all/smallest:ratio} and "
-            "{scopes/graph/all/smallest:ratio}.",
+            "In CUDA graphs the lab's kernel is level with the best rival or ahead at "
+            "{scopes/graph/all/level_cases} of {scopes/graph/all/cases} shapes, with nothing cached at "
+            "{scopes/device_cold/all/level_cases} of {scopes/device_cold/all/cases}. At the median shape the best "
+            "rival takes {scopes/graph/all/median:ratio} our time in graphs and "
+            "{scopes/device_cold/all/median:ratio} with nothing cached; at our worst, "
+            "{scopes/graph/all/smallest:ratio} and {scopes/device_cold/all/smallest:ratio}. These are medians. The "
+            "rules for claims, which ask for certainty, find it level with every rival at {scopes/graph/proven} and "
+            "{scopes/device_cold/proven}.",
             ratio=ratio,
         ),
         scopes=[_scope(scope, items, view.at("scopes", scope), short(first.digest)) for scope in first.plan.scopes],
@@ -129,6 +131,7 @@ def _run(items: Run, view: DataView) -> View:
     return View(
         id=items[0].evidence["run_id"], link=run_link(items[0]), date=format.day(items[0].finished_utc),
         processes=_processes(view), cut_short=bool(items[0].evidence["cut_short"]),
+        commit=items[0].evidence["commit"][:7], screening=is_screening(items[0]),
         operators=", ".join(operator_title(operator_of(item)) for item in items), command=run_command(items),
     )  # fmt: skip
 
@@ -138,9 +141,13 @@ def _processes(view: DataView) -> Sentence:
     return sentence(view, "{most_sweeps} processes" if alike else "{fewest_sweeps} to {most_sweeps} processes")
 
 
-def _misses(view: DataView, scope: str) -> bool:
-    told = view.value("scopes", scope, "all")
-    return bool(told and told["level_cases"] < GOAL * told["cases"])
+def _goal(view: DataView, scopes: Sequence[str]) -> str:
+    """'met in CUDA graphs and missed with nothing cached'."""
+    said: dict[str, list[str]] = {"met": [], "missed": []}
+    for scope in scopes:
+        if told := view.value("scopes", scope, "all"):
+            said["missed" if told["level_cases"] < GOAL * told["cases"] else "met"].append(WHERE[scope])
+    return " and ".join(f"{word} {listed(places)}" for word, places in said.items() if places) or "not yet tried"
 
 
 def _scope(scope: str, items: Sequence[Judged], view: DataView, run: str) -> View:
