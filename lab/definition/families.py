@@ -15,8 +15,8 @@ FAMILIES = {
     "cublas": "cuBLAS",
     "cudnn": "cuDNN",
     "fa4": "FA4",
-    "fused": "PyTorch fused",
-    "eager": "PyTorch written out",
+    "fused": "PyTorch, one call",
+    "eager": "PyTorch, several calls",
     "other": "other",
 }
 PACKAGES = {"liger_kernel": "liger", "quack": "quack", "flash_attn": "fa4"}  # by the name that is imported

@@ -124,8 +124,15 @@ def operator_of(item: Judged, claim: PlannedClaim) -> str:
     headlines = map(item.plan.claim, item.plan.headlines)
     compared = (*_titles(item, claim), claim.measure)
     alike = [each for each in headlines if (*_titles(item, each), each.measure) == compared]
-    ops = (item.plan.case(name).op for name in claim.cases)
-    return listed(tuple(dict.fromkeys(TITLES.get(op, op) for op in ops))) if len(alike) > 1 else ""
+    if len(alike) < 2:
+        return ""
+    cases = [item.plan.case(name) for name in claim.cases]
+    others = {item.plan.case(name).op for each in alike if each is not claim for name in each.cases}
+    if len(cases) == 1 and cases[0].op in others:
+        return case_label(cases[0])
+    titles = dict.fromkeys(TITLES.get(case.op, case.op) for case in cases)
+    # 'Matmul' also stands for 'Matmul, default launch'.
+    return listed([title for title in titles if not any(title.startswith(f"{each},") for each in titles)])
 
 
 def _titles(item: Judged, claim: PlannedClaim) -> tuple[str, str]:

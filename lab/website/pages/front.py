@@ -100,15 +100,22 @@ def _board(shapes: Shapes, gpu: str, mode: str, shown: Mapping[str, str], dtypes
 
 
 def _tally(rows: Iterable[Row]) -> list[str]:
-    """'lab (Triton) 52 of 60': at how many of its shapes each is the best or tied with it, of those who most often."""
+    """'lab (Triton) 43, perhaps 71, of 80': at how many of its shapes each is the best or tied with it, and may be, of
+    those who most often."""
     level: Counter[str] = Counter()
+    perhaps: Counter[str] = Counter()
     timed: Counter[str] = Counter()
     for row in rows:
         for family, cell in row["cells"].items():
             timed[family] += 1
             level[family] += cell["call"] in ("best", "tie")
-    ordered = sorted(timed, key=lambda family: -level[family])
-    return [f"{FAMILIES[family]} {level[family]} of {timed[family]}" for family in ordered[:MOST_TOLD]]
+            perhaps[family] += cell["call"] in ("best", "tie", "best?")
+    ordered = sorted(timed, key=lambda family: (-level[family], -perhaps[family]))
+    return [
+        f"{FAMILIES[family]} {level[family]}"
+        f"{f', perhaps {perhaps[family]},' if perhaps[family] > level[family] else ''} of {timed[family]}"
+        for family in ordered[:MOST_TOLD]
+    ]
 
 
 def _row(row: Row, families: Sequence[str], view: DataView, shown: Mapping[str, str], dtypes: Sequence[str]) -> View:

@@ -77,11 +77,11 @@ def policy_page() -> dict[str, Any]:
         ),
         "simulation": f"{table.runs:,} runs a row, {COMPARISONS} comparisons a run, policy {table.policy_version}, "
         f"seed {table.seed}.",
-        "goals": f"The goals: at most {per_cent(simulated.FALSE_SUPPORTED)} and "
-        f"{per_cent(simulated.FALSE_REFUTED)} wrong verdicts right at the threshold. At a true {simulated.CLEAR:g}× at "
-        f"least {per_cent(simulated.DECIDED['fixed'])} decided for fixed kernels and "
-        f"{per_cent(simulated.DECIDED['torch.compile, fresh'])} for code that is compiled in every sweep; at "
-        f"{simulated.VERY_CLEAR:g}× all.",
+        "goals": "The goals, right at the threshold: at most "
+        f"{per_cent(simulated.FALSE_SUPPORTED)} wrongly “holds” and {per_cent(simulated.FALSE_REFUTED)} wrongly “does "
+        f"not hold”. At a true {simulated.CLEAR:g}× at least {per_cent(simulated.DECIDED['fixed'])} decided for fixed "
+        f"kernels and {per_cent(simulated.DECIDED['torch.compile, fresh'])} for code that is compiled in every sweep; "
+        f"at {simulated.VERY_CLEAR:g}× all.",
         "missed": simulated.missed(table.rows),
         "constants": CONSTANTS,
     }

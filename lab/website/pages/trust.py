@@ -93,15 +93,16 @@ def same_part(view: DataView) -> Part:
 def repeats_part(view: DataView) -> Part:
     columns = (
         named("experiment", "Experiment"), named("gpu", "GPU"), column("gpus", "Boards"), column("runs"),
+        column("sources"),
         column("comparisons", "Claims at cases"), column("flip_count", "Reversed"), column("changed_count", "Changed"),
         column("disjoint_count", "Intervals apart"), column("cells", "Times"), column("within"),
         column("largest_deviation", "Largest deviation", show=lambda v: per_cent(v, 2)), named("largest_at", "Where"),
     )  # fmt: skip
     return _part(
         "repeats", "Repeats of each experiment",
-        "All published runs of an experiment under one protocol, changes of the source included, most of them on "
-        "different boards. Boards run at different clocks, and torch.compile may choose other kernels, so times and "
-        "intervals can move apart. The goal: times of 20 µs and more within "
+        "All published runs of an experiment under one protocol, a row each, changes of the source included, most of "
+        "them on different boards. Boards run at different clocks, and torch.compile may choose other kernels, so "
+        "times and intervals can move apart. The goal: times of 20 µs and more within "
         f"±{per_cent(REPEATED_WITHIN)} of their median over the runs, and no reversed verdict.",
         columns, (row(view.at("repeats", number), columns) for number in view.value("repeats") or {}),
     )  # fmt: skip
@@ -262,7 +263,7 @@ def missed_goals(view: DataView) -> Sentence:
                 value = view.figure("repeatability", number, key, show=share) or "–"
                 missing.append((f"{said} on {who}: ", value, f", goal {goal}"))
     if missing:
-        return ("Goals that are missed: ", *joined(missing, "; "), ".")
+        return ("Goals that are missed where the source is the same: ", *joined(missing, "; "), ".")
     return ("Every goal is met.",) if view.value("repeatability") else ()
 
 
