@@ -40,8 +40,8 @@
   function name(family) { return winners.families[family]; }
 
   function ties(row) {
-    var held = row[9].map(name), last = held.pop();
-    return last ? ", a tie with " + (held.length ? held.join(", ") + " and " : "") + last : ", the fastest";
+    var held = row[9].map(name), last = held.pop(), unsure = row[18] ? "" : ", not sure";
+    return (last ? ", a tie with " + (held.length ? held.join(", ") + " and " : "") + last : ", the fastest") + unsure;
   }
 
   function place(row) { return row[4] + " " + row[5] + " " + row[6] + " · " + winners.modes[row[1]] + " · " + row[0]; }
