@@ -9,14 +9,14 @@ from lab.verdict.judge import CLEAR_ALONE, EQUIVALENCE_MARGIN, Status, Verdict
 
 FASTER, TIE, SLOWER = "faster", "tie", "slower"
 HOLDS, FAILS, MIXED = "holds", "does not hold", "mixed"
-TOO_CLOSE, TOO_NOISY = "too close to call", "too noisy to call"
+UNDECIDED, TOO_NOISY = "undecided", "too noisy to call"
 NOT_MEASURED, WRONG, NOT_CREDIBLE = "not measured", "wrong result", "not credible"
 RIVAL_WRONG = "rival's result wrong"
 # Of a verdict whose interval is not at hand, and of a claim whose cases differ.
 STATUS_WORDS = {
     Status.SUPPORTED: HOLDS,
     Status.REFUTED: FAILS,
-    Status.INCONCLUSIVE: TOO_CLOSE,
+    Status.INCONCLUSIVE: UNDECIDED,
     Status.RERUN_NOISE: TOO_NOISY,
     Status.NO_EVIDENCE: NOT_MEASURED,
     Status.REJECTED: NOT_CREDIBLE,
@@ -47,7 +47,7 @@ def case_word(
     if status in (Status.REJECTED, Status.NO_EVIDENCE, Status.RERUN_NOISE):
         return STATUS_WORDS[status]
     if status is Status.INCONCLUSIVE and reason.startswith(CLEAR_ALONE):
-        return TOO_CLOSE  # of a claim to keep up, say, whose interval is above 1: its size is not what is unclear
+        return UNDECIDED  # of a claim to keep up, say, whose interval is above 1: its size is not what is unclear
     if low is None or high is None:
         instead = (word for each, word in INSTEAD.items() if each in mark.split(", "))
         return next(instead, STATUS_WORDS[status])
@@ -57,12 +57,12 @@ def case_word(
 def _speed(status: Status, low: float, high: float) -> str:
     """By where the interval lies: a claim to keep up may be supported by an implementation that is slower."""
     if low > 1 - EQUIVALENCE_MARGIN and high < 1 + EQUIVALENCE_MARGIN:
-        return TOO_CLOSE if status is Status.INCONCLUSIVE else TIE
+        return UNDECIDED if status is Status.INCONCLUSIVE else TIE
     if high < 1:
         return BELOW_PARITY.get(status, SLOWER)
     if low > 1:
         return ABOVE_PARITY[status]
-    return ACROSS_PARITY.get(status, TOO_CLOSE)
+    return ACROSS_PARITY.get(status, UNDECIDED)
 
 
 def claim_word(status: Status, cases: Iterable[tuple[Status, str]]) -> str:

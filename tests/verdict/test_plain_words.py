@@ -23,7 +23,7 @@ def said(status: Status, low: float = 1.0, high: float = 1.0, reason: str = "") 
         (Status.REFUTED, 0.99, 1.01, "tie"),
         (Status.SUPPORTED, 0.99, 1.2, "about as fast"),
         (Status.REFUTED, 0.9, 1.01, "not faster"),
-        (Status.INCONCLUSIVE, 0.9, 1.1, "too close to call"),
+        (Status.INCONCLUSIVE, 0.9, 1.1, "undecided"),
         (Status.RERUN_NOISE, 0.9, 1.1, "too noisy to call"),
         (Status.NO_EVIDENCE, 1.0, 1.0, "not measured"),
     ],
@@ -33,7 +33,7 @@ def test_a_verdict_has_plain_words(status: Status, low: float, high: float, word
 
 
 def test_what_only_many_comparisons_leave_open_is_not_called_faster() -> None:
-    assert said(Status.INCONCLUSIVE, 1.01, 1.3, f"{CLEAR_ALONE}, but not when all 9 are tested") == "too close to call"
+    assert said(Status.INCONCLUSIVE, 1.01, 1.3, f"{CLEAR_ALONE}, but not when all 9 are tested") == "undecided"
 
 
 def test_a_wrong_result_is_reported_from_one_that_cannot_be() -> None:

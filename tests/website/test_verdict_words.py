@@ -55,8 +55,8 @@ TIED_OUT, SLOWER = case("refuted", 0.99, 1.01, "equivalent"), case("refuted", 0.
 
 def test_a_case_is_called_by_where_its_interval_lies_and_bytes_by_their_status() -> None:
     words = [case_word(each) for each in (FASTER, TIED, OPEN, SLOWER, case("inconclusive", 0.95, 0.99))]
-    assert words == ["faster", "tie", "too close to call", "slower", "slower, size unclear"]
-    assert case_word(case("inconclusive", 0.99, 1.01)) == "too close to call"
+    assert words == ["faster", "tie", "undecided", "slower", "slower, size unclear"]
+    assert case_word(case("inconclusive", 0.99, 1.01)) == "undecided"
     assert case_word(FASTER, "traffic") == "holds"
 
 
@@ -64,7 +64,7 @@ def test_a_case_is_called_by_where_its_interval_lies_and_bytes_by_their_status()
     ("status", "cases", "word"),
     [("supported", (FASTER, FASTER), "faster"), ("supported", (FASTER, TIED), "holds"),
      ("refuted", (TIED_OUT, OPEN), "does not hold"), ("refuted", (TIED_OUT, FASTER), "mixed"),
-     ("refuted", (TIED_OUT, SLOWER), "does not hold"), ("inconclusive", (FASTER, OPEN), "too close to call"),
+     ("refuted", (TIED_OUT, SLOWER), "does not hold"), ("inconclusive", (FASTER, OPEN), "undecided"),
      ("no-evidence", (), "not measured")],
 )  # fmt: skip
 def test_a_claim_is_called_as_its_cases_are_where_these_agree(
