@@ -207,7 +207,7 @@ CHAPTERS = {
     "What is concluded": (
         Term("verdict", "verdict", "What the rules say of a claim at a case. Code decides it, not a person."),
         Term("tie", "tie", f"The whole interval is within {per_cent(judge.EQUIVALENCE_MARGIN)} of 1."),
-        Term("too-noisy", "too noisy to call", "Undecided, and the interval is wider than "
+        Term("too-noisy", "too noisy to call", "Not decided, because the interval is wider than "
              f"±{per_cent(judge.WIDEST_HALF_WIDTH)} or too many samples were lost."),
         Term("one-draw", "one draw", "torch.compile chose its kernels once for the whole run. Another compilation may "
              f"be {per_cent(widening.DRAW_SPREAD)} faster or slower."),
