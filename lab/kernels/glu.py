@@ -169,7 +169,7 @@ def _prepare(
     shape = (1, gate.numel()) if one_run else (-1, gate.shape[-1])
     gate, up = gate.reshape(shape), up.reshape(shape)
     M, N = gate.shape
-    # Of rows apart each is a run of its own: the end of a short one would leave lanes of a wide program without work.
+    # Rows apart are launched as one of them alone would be: its end would leave lanes of a wide program without work.
     chosen = configuration or tuning.choose((1, N), gate)
     if activation is silu and gate.dtype == torch.float32:
         activation = silu_exact
@@ -184,8 +184,8 @@ def glu_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """BLOCK and warps for any shape: a thread loads 16 bytes of gate and 16 of up.
 
     From 512 KiB on a program has eight warps, which is up to 3 % faster than four on an H100 (2.4 and 3.3 million
-    elements of float32, 5 and 7 million of bfloat16). Float32 of 2 to 4 MiB is held by the
-    multiprocessors at once; there two loads a thread are up to 4 % faster.
+    elements of float32, 5 and 7 million of bfloat16). Float32 of 2 to 4 MiB is held by the multiprocessors at once;
+    there two loads a thread are up to 4 % faster.
     """
     size_bytes = math.prod(shape) * itemsize
     if size_bytes < LARGE_BYTES:

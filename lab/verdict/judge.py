@@ -274,8 +274,12 @@ def _marks(status: Status, speedup: Speedup, sides: Sequence[Side], control: Spe
 def _against_parity(speedup: Speedup) -> str:
     if speedup.high < 1 - EQUIVALENCE_MARGIN:
         return "regressed"
-    within = speedup.low > 1 - EQUIVALENCE_MARGIN and speedup.high < 1 + EQUIVALENCE_MARGIN
-    return "equivalent" if within else ""
+    return "equivalent" if is_tie(speedup.low, speedup.high) else ""
+
+
+def is_tie(low: float, high: float) -> bool:
+    """Whether the whole interval of a ratio is within EQUIVALENCE_MARGIN of 1."""
+    return low > 1 - EQUIVALENCE_MARGIN and high < 1 + EQUIVALENCE_MARGIN
 
 
 def _lost_in_family(verdict: Verdict, threshold: float, size: int) -> Verdict:

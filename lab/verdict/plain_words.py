@@ -5,7 +5,7 @@ The rules' own names ("supported", "rerun-noise", …) stay in data, in CSV file
 
 from collections.abc import Iterable
 
-from lab.verdict.judge import CLEAR_ALONE, EQUIVALENCE_MARGIN, Status, Verdict
+from lab.verdict.judge import CLEAR_ALONE, Status, Verdict, is_tie
 
 FASTER, TIE, SLOWER = "faster", "tie", "slower"
 HOLDS, FAILS, MIXED = "holds", "does not hold", "mixed"
@@ -56,7 +56,7 @@ def case_word(
 
 def _speed(status: Status, low: float, high: float) -> str:
     """By where the interval lies: a claim to keep up may be supported by an implementation that is slower."""
-    if low > 1 - EQUIVALENCE_MARGIN and high < 1 + EQUIVALENCE_MARGIN:
+    if is_tie(low, high):
         return UNDECIDED if status is Status.INCONCLUSIVE else TIE
     if high < 1:
         return BELOW_PARITY.get(status, SLOWER)

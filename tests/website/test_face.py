@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from lab.evidence.source import ROOT
 from lab.verdict.cells import SCOPE
 from lab.website.data.promoted import EVIDENCE, load_evidence
 from lab.website.data.winners import winners
@@ -85,6 +86,18 @@ def test_a_word_behind_a_fold_is_not_on_the_face() -> None:
 
 # By the call of the grid.
 SAID = {"best": FIRST, "best?": FIRST, "tie": (TIED,), "slower": ("",), "unproven": (UNCLEAR, LEADS)}
+
+
+def test_a_page_of_a_case_and_that_of_its_experiment_say_who_shares_the_first_place() -> None:
+    shared = 0
+    for item in (each.loaded for each in gather(load_evidence(EVIDENCE), DECISIONS).current if each.evidence):
+        for case in item.plan.included_cases:
+            stands = [rival.stands for rival in rivals(item, case, DataView(item.data)).values()]
+            page = ROOT / "site/experiments" / item.plan.name / "cases" / case.name / "index.html"
+            if stands and page.exists():
+                assert ("shared the first place" in page.read_text()) == (TIED in stands), page
+                shared += TIED in stands
+    assert shared > 10
 
 
 def test_an_experiments_page_and_the_grid_of_the_front_page_say_the_same() -> None:

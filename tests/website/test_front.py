@@ -313,7 +313,7 @@ def test_nothing_is_said_to_need_attention_where_there_are_no_decisions():
     ("place", "call"),
     [
         ({"proven": True, "level": True, "times_fastest": 1.015}, "tie"),
-        ({"proven": True, "level": True, "times_fastest": 1.01, "low": 0.99, "high": 1.02}, "tie"),
+        ({"proven": True, "level": True, "times_fastest": 1.01, "low": 0.99, "high": 1.019}, "tie"),
         ({"proven": True, "level": True, "times_fastest": 1.01, "low": 0.97, "high": 1.04}, "unproven"),
         ({"proven": True, "level": False, "times_fastest": 1.5}, "slower"),
         ({"proven": False, "level": False, "times_fastest": 1.5}, "unproven"),

@@ -12,7 +12,7 @@ from lab.definition.experiment import CEILINGS
 from lab.definition.families import FAMILIES
 from lab.definition.plan import PlannedCase
 from lab.definition.search import is_search
-from lab.verdict.judge import EQUIVALENCE_MARGIN
+from lab.verdict.judge import is_tie
 from lab.website.data.judged import Judged
 from lab.website.data.typed import ByCase, plain_json, taken
 
@@ -166,11 +166,6 @@ def call_of(place: Mapping[str, Any]) -> Call:
         return "slower"
     low, high = (place.get(end) or place["times_fastest"] for end in ("low", "high"))
     return "tie" if place["proven"] and is_tie(low, high) else "unproven"
-
-
-def is_tie(low: float, high: float) -> bool:
-    """Whether an interval of a ratio lies within the margin of equivalence, as a claim's does that is called a tie."""
-    return low >= 1 - EQUIVALENCE_MARGIN and high <= 1 + EQUIVALENCE_MARGIN
 
 
 def _range(item: Judged, case: str, profile: str, scope: str, history: Sequence[Judged]) -> Range:

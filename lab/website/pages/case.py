@@ -8,7 +8,7 @@ from typing import Any
 from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
-from lab.verdict.judge import EQUIVALENCE_MARGIN
+from lab.verdict.judge import is_tie
 from lab.verdict.ranking import Place
 from lab.verdict.roofline import GRAPH
 from lab.website import format
@@ -261,7 +261,7 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     fastest, call = begun(profile_title(item, first)), f" a call {scope_words(SCOPE, item.on_cpu).told}"
     p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_time) or ""
     level = [name for name in rest if places[name].level]
-    tied = [names[name] for name in level if _is_near(case, first, name, view)]
+    tied = [names[name] for name in level if _is_tied(case, first, name, view)]
     unclear = [names[name] for name in level if names[name] not in tied]
     behind = next((name for name in rest if not places[name].level), None)
     who: Sentence = (f"{fastest} was the fastest, with ", p50, call)
@@ -285,8 +285,9 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     return (*who, ".", *graph)
 
 
-def _is_near(case: PlannedCase, first: str, name: str, view: DataView) -> bool:
-    return (view.value("against", case.name, first, name, "ratio") or 1.0) <= 1 + EQUIVALENCE_MARGIN
+def _is_tied(case: PlannedCase, first: str, name: str, view: DataView) -> bool:
+    speedup = view.value("against", case.name, first, name)
+    return bool(speedup) and is_tie(speedup["low"], speedup["high"])
 
 
 def _in_graph(item: Judged, case: PlannedCase, view: DataView) -> Sentence:

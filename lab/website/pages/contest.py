@@ -9,7 +9,7 @@ from markupsafe import Markup
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
-from lab.verdict.judge import EQUIVALENCE_MARGIN
+from lab.verdict.judge import EQUIVALENCE_MARGIN, is_tie
 from lab.verdict.ranking import Place
 from lab.website import format
 from lab.website.addresses import experiment_folder
@@ -17,7 +17,6 @@ from lab.website.charts.lines import Line, Point, crossover_chart
 from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
-from lab.website.data.winners import is_tie
 from lab.website.figure import DataView, Figure, Sentence, extremes, joined
 from lab.website.pages.labels import case_label, listed, scope_within
 from lab.website.table import Fold, Head, Link, PageTable, Strong, Words, below, numbers, table_row, words
