@@ -16,7 +16,7 @@ from torch import Tensor
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch, capability, multiprocessors
+from lab.kernels.launch import Configuration, Launch, capability, multiprocessors
 from lab.kernels.rows import LOAD_BYTES
 
 MOST_CTAS = 16  # thread blocks of a cluster
@@ -257,6 +257,6 @@ def cluster_launch(kernel: Any, x: Tensor, chosen: Configuration, besides: int =
     needed = max(FEWEST_REGISTERS, _held(N, ctas, warps, x.itemsize) + besides)
     registers = min(needed, MOST_REGISTERS, BLOCK_REGISTERS // (32 * warps)) if besides else 0
     return Launch(
-        kernel, M, x.get_device(), num_warps=warps, registers=registers, early=SMALL_GRID, cluster=ctas,
+        kernel, M, x.get_device(), num_warps=warps, registers=registers, early=True, cluster=ctas,
         **strides, **constants,
     )  # fmt: skip

@@ -32,7 +32,7 @@ from lab.kernels.attention import (
 )
 from lab.kernels.early import wait_for_previous
 from lab.kernels.flash_attention import flash_attention_reference
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch, Launches, multiprocessors, nothing
+from lab.kernels.launch import Configuration, Launch, Launches, multiprocessors, nothing
 from lab.kernels.traffic import Traffic
 
 MOST_SPLITS = 256
@@ -276,14 +276,14 @@ def _launches(
     features = max(NARROWEST_DOT, triton.next_power_of_2(D))
     partial = Launch(
         _decode_attention_kernel, B * k_heads * splits, q.get_device(), S, k_heads, splits, *q.stride()[:2], *steps,
-        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         RATIO=ratio, PACK=max(NARROWEST_DOT, triton.next_power_of_2(ratio)), D=D, FEATURES=features,
         LENGTHS=lengths, PAGE=page, WHOLE=splits == 1, KEYS=chosen["KEYS"], STAGES=chosen.num_stages,
     )  # fmt: skip
     if splits == 1:
         return partial, nothing, 1
     combine = Launch(
-        _combine_kernel, B * q_heads, q.get_device(), splits, early=SMALL_GRID, num_warps=4,
+        _combine_kernel, B * q_heads, q.get_device(), splits, early=True, num_warps=4,
         D=D, FEATURES=features, SPLITS=triton.next_power_of_2(splits),
     )  # fmt: skip
     return partial, combine, splits

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.checks import check_sign
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch
+from lab.kernels.launch import Configuration, Launch
 from lab.kernels.tuned import Tuning
 
 MOST_AXES = 3
@@ -53,7 +53,7 @@ def elements_launch(
         chosen = chosen or tuning.choose(first.shape, first)
         return Launch(
             run, triton.cdiv(first.numel(), chosen["BLOCK"]), first.get_device(), first.numel(),
-            early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages, BLOCK=chosen["BLOCK"],
+            early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages, BLOCK=chosen["BLOCK"],
         )  # fmt: skip
     (P, M, N), strides = _planes(tuning.operator, tensors)
     adjacent = all(column_stride == 1 for _, _, column_stride in strides)
@@ -65,7 +65,7 @@ def elements_launch(
     launch = Launch(
         planes, P * triton.cdiv(M, rows) * triton.cdiv(N, columns), first.get_device(),
         M, N, *[stride for of_tensor in strides for stride in of_tensor],
-        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages, ROWS=rows, COLUMNS=columns,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages, ROWS=rows, COLUMNS=columns,
     )  # fmt: skip
     names = [*tensors]
 

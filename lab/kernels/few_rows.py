@@ -23,7 +23,7 @@ from lab.kernels.checks import check_alike, check_tensor, check_vector, checked_
 from lab.kernels.early import let_next_begin, wait_for_previous
 from lab.kernels.gemm import multiplied
 from lab.kernels.gemv import weight_tile
-from lab.kernels.launch import ANY_GRID, Configuration, Launch, Launches, stages_that_fit
+from lab.kernels.launch import Configuration, Launch, Launches, stages_that_fit
 from lab.kernels.matmul import check_factors
 from lab.kernels.rmsnorm import rmsnorm
 
@@ -93,7 +93,7 @@ def _one_row_kernel(
         if PAIRED:
             tile = weight_tile(w1_ptr, places, step * BLOCK_K, inner, K, WHOLE)
             first_others = first_others + (tile,)  # type: ignore[assignment]  # noqa: RUF005
-    wait_for_previous()
+    wait_for_previous(next_began=True)
     for step in tl.static_range(STEPS):
         at = step * BLOCK_K
         mask = None if WHOLE else at + inner < K
@@ -281,7 +281,7 @@ def _settle(x: Tensor, *tensors_and_options: Any) -> Callable[..., Any]:
     launch = Launch(
         _one_row_kernel if rows == 1 else _few_rows_kernel, triton.cdiv(N, chosen["BLOCK_N"]), x.get_device(),
         M, N, K if apart else x.stride(0), K if residual is None else residual.stride(0),
-        num_warps=chosen.num_warps, early=ANY_GRID,
+        num_warps=chosen.num_warps, early=True,
         num_stages=stages_that_fit(chosen.num_stages, step_bytes, x.get_device()), **constants,
     )  # fmt: skip
 

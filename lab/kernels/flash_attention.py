@@ -38,7 +38,7 @@ from lab.kernels.attention import (
 )
 from lab.kernels.early import wait_for_previous
 from lab.kernels.flash_attention_hopper import HopperLaunch, hopper_choices, hopper_rule, hopper_takes
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch, Launches, multiprocessors, nothing
+from lab.kernels.launch import Configuration, Launch, Launches, multiprocessors, nothing
 from lab.kernels.traffic import Traffic
 
 COUNTS = ["Sq", "Sk", "left", "right", "heads", "heads_all", "row_tiles", "group", "lse_head", "splits"]
@@ -348,7 +348,7 @@ def _split_launch(
     launch = _launch(q, sizes, left, right, chosen, (q, k, v, parts_like[:, :, :, 0]), prefixed=False)
     join = Launch(
         _join_kernel, B * q_heads * Sq, q.get_device(), splits, q_heads, Sq, *o.stride()[:3], num_warps=1,
-        early=SMALL_GRID, D=D, FEATURES=triton.next_power_of_2(D), SPLITS=triton.next_power_of_2(splits),
+        early=True, D=D, FEATURES=triton.next_power_of_2(D), SPLITS=triton.next_power_of_2(splits),
     )  # fmt: skip
 
     def both(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, scale: float, prefix: Tensor | None) -> None:
@@ -458,7 +458,7 @@ def _launch(
         _flash_attention_kernel, row_tiles * B * q_heads * splits, first.get_device(),
         Sq, Sk, left or 0, right or 0, q_heads, B * q_heads, row_tiles, heads_together(sizes, first.itemsize),
         (packed_rows or Sq) * splits, splits, *(step for x in tensors for step in x.stride()[:3]),
-        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         RATIO=q_heads // k_heads, HEAD=HEADS_AND_TAILS[D][0], TAIL=HEADS_AND_TAILS[D][1], PACKED=packed_rows > 0,
         RIGHT=right is not None, LEFT=left is not None, PREFIX=prefixed, ROWS=chosen["ROWS"], KEYS=chosen["KEYS"],
     )  # fmt: skip

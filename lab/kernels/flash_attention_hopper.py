@@ -51,7 +51,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from lab.kernels.early import wait_for_previous
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch, capability, multiprocessors
+from lab.kernels.launch import Configuration, Launch, capability, multiprocessors
 
 LOG2_E = gl.constexpr(math.log2(math.e))
 LN_2 = gl.constexpr(math.log(2))
@@ -413,7 +413,7 @@ class HopperLaunch(Launch):
         super().__init__(
             _flash_attention_hopper_kernel, programs, q.get_device(),
             Sq, Sk, left or 0, right or 0, row_tiles, group, B * q_heads, q_heads, tiles, num_warps=WARPS,
-            early=SMALL_GRID,
+            early=True,
             RATIO=q_heads // k_heads, WARPGROUPS=warpgroups, KEYS=keys, D=padded_features(D), STAGES=chosen.num_stages,
             RIGHT=right is not None, LEFT=left is not None, RAGGED=Sk % keys != 0,
             TURNS=bool(chosen["TURNS"]),

@@ -23,7 +23,7 @@ from torch import Tensor
 from lab.kernels.checks import check_rows
 from lab.kernels.early import wait_for_previous
 from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of, to_float8
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch, Launches, as_rows, multiprocessors
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, multiprocessors
 from lab.kernels.library import registered, traced
 from lab.kernels.pieces import read_piece
 from lab.kernels.rows import (
@@ -282,7 +282,7 @@ def _segments_launch(x: Tensor, width: int, dtype: torch.dtype, chosen: Configur
     count, block = chosen["ROWS"], chosen["BLOCK"]
     return Launch(
         _quantize_kernel, triton.cdiv(segments, count), x.get_device(), segments, rows.stride(0),
-        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         N=N, SEGMENT=width, LARGEST=LARGEST[dtype], ROWS=count, BLOCK=block,
         **piece_constants(chosen, segments, width, x.itemsize),
     )  # fmt: skip
@@ -292,7 +292,7 @@ def _wide_launch(x: Tensor, width: int, dtype: torch.dtype, chosen: Configuratio
     rows = x.reshape(-1, width)
     return Launch(
         _quantize_wide_kernel, len(rows), x.get_device(), width, rows.stride(0),
-        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         N=width, LARGEST=LARGEST[dtype], **dict(chosen.constants), MASKED=width % chosen["BLOCK"] != 0,
     )  # fmt: skip
 
@@ -307,11 +307,11 @@ def _tensor_launch(x: Tensor, dtype: torch.dtype, configuration: Configuration |
     in_a_row = triton.cdiv(N, block)
     tiles = M * in_a_row
     programs = min(tiles, chosen["PROGRAMS"] * multiprocessors(device))
-    how = {"early": SMALL_GRID, "num_warps": chosen.num_warps, "num_stages": chosen.num_stages}
-    find = Launch(_largest_kernel, programs, device, tiles, N, rows.stride(0), in_a_row, **how, BLOCK=block)
+    how = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages, "BLOCK": block}
+    find = Launch(_largest_kernel, programs, device, tiles, N, rows.stride(0), in_a_row, early=True, **how)
     quantize = Launch(
-        _quantize_tensor_kernel, programs, device, tiles, N, rows.stride(0), in_a_row, programs, **how,
-        BLOCK=block, PROGRAMS=triton.next_power_of_2(programs), LARGEST=LARGEST[dtype],
+        _quantize_tensor_kernel, programs, device, tiles, N, rows.stride(0), in_a_row, programs, early=True, **how,
+        PROGRAMS=triton.next_power_of_2(programs), LARGEST=LARGEST[dtype],
     )  # fmt: skip
 
     def both(x: Tensor, q: Tensor, scale: Tensor) -> None:

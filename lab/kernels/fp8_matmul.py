@@ -31,7 +31,7 @@ from lab.kernels.float8 import LARGEST, SMALLEST_SCALE, magnitude_bits, scale_of
 from lab.kernels.fp8 import quantize_fp8
 from lab.kernels.gemm import Product, by_product
 from lab.kernels.gemm_rule import fp8_choices, settle_product
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch, Launches, as_rows, nothing
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
 
@@ -126,7 +126,7 @@ def quantize_squares(x: Tensor) -> tuple[Tensor, Tensor]:
     if x.numel():
         launch = Launch(
             _quantize_squares_kernel, math.prod(squares), x.get_device(), *x.shape, x.stride(0),
-            early=SMALL_GRID, num_warps=8, LARGEST=LARGEST[E4M3], SIDE=BLOCK,
+            early=True, num_warps=8, LARGEST=LARGEST[E4M3], SIDE=BLOCK,
         )  # fmt: skip
         launch(x, q, scale)
     return q, scale

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lab.kernels.checks import interpreting
 from lab.kernels.early import wait_for_previous
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch, capability, stages_that_fit
+from lab.kernels.launch import Configuration, Launch, capability, stages_that_fit
 
 COMBINED = (128, 1024)  # fewest and most elements of y for which a program adds up the partial sums
 _INTERPRETED = tl.constexpr(interpreting())
@@ -192,7 +192,7 @@ def gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     launch = Launch(
         _gemm_kernel, tiles * splits, product.a.get_device(), M, N, K, depth, *product.a.stride(), *product.b.stride(),
         product.row_scale_stride, product.column_scale_stride,
-        num_warps=chosen.num_warps, num_stages=stages, early=SMALL_GRID,
+        num_warps=chosen.num_warps, num_stages=stages, early=True,
         PAIRED=product.b2 is not None, **(product.epilogue if whole else NO_EPILOGUE),
         PRECISE=product.precise, COLUMNS_PER_SCALE=product.columns_per_scale,
         WHOLE_K=K % constants["BLOCK_K"] == 0, SPLITS=splits, **constants,
@@ -217,7 +217,7 @@ def combined(product: Product, launch: Multiply, splits: int, rows: int) -> Mult
     combine = Launch(
         _combine_kernel, triton.cdiv(M * N, block), product.a.get_device(), M * N, N, rows * N,
         product.row_scale_stride, product.column_scale_stride,
-        num_warps=block // 256 or 1, early=SMALL_GRID, **product.epilogue, SPLITS=splits, BLOCK=block,
+        num_warps=block // 256 or 1, early=True, **product.epilogue, SPLITS=splits, BLOCK=block,
     )  # fmt: skip
 
     def both(a: Tensor, b: Tensor, b2: Any, y: Tensor, bias: Any, row_scale: Any, column_scale: Any) -> None:

@@ -34,7 +34,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from lab.kernels.early import wait_for_previous
 from lab.kernels.gemm import NO_EPILOGUE, Multiply, Product, combined, shares
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch, multiprocessors
+from lab.kernels.launch import Configuration, Launch, multiprocessors
 from lab.kernels.multicast import CLUSTER, SharingLaunch, can_share, meet, next_copy_to_both
 from lab.kernels.realign import LINE_BYTES
 
@@ -608,7 +608,7 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     launch = (Launch if cluster == 1 else SharingLaunch)(
         _hopper_gemm_kernel, programs, device,
         M, N, K, splits, depth, product.row_scale_stride, product.column_scale_stride,
-        num_warps=4, registers=FEW_REGISTERS[0] if few else 0, early=SMALL_GRID if alone else 0,
+        num_warps=4, registers=FEW_REGISTERS[0] if few else 0, early=alone,
         A_ACROSS=a_across, B_ACROSS=b_across, PAIRED=paired,
         **(product.epilogue if splits == 1 else NO_EPILOGUE), PRECISE=product.precise,
         COLUMNS_PER_SCALE=product.columns_per_scale, DIRECT=direct, HALVED=halved,

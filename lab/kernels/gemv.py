@@ -7,7 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.early import let_next_begin, wait_for_previous
-from lab.kernels.launch import ANY_GRID, Configuration, Launch
+from lab.kernels.launch import Configuration, Launch
 
 LONGEST = 32_768  # elements of a row: the loop over them is unrolled
 
@@ -40,7 +40,7 @@ def _gemv_kernel(
     for step in tl.static_range(AHEAD):
         tile = weight_tile(weight_ptr, places, step * BLOCK_K, inner, K, WHOLE)
         first_weights = first_weights + (tile,)  # type: ignore[assignment]  # noqa: RUF005
-    wait_for_previous()
+    wait_for_previous(next_began=True)
     for step in tl.static_range((K + BLOCK_K - 1) // BLOCK_K):
         mask = None if WHOLE else step * BLOCK_K + inner < K
         zero = None if WHOLE else 0.0
@@ -88,7 +88,7 @@ def gemv_launch(
     N, K = weight.shape
     return Launch(
         _gemv_kernel, triton.cdiv(N, chosen["ROWS"]), weight.get_device(), N, weight.stride(0),
-        num_warps=chosen.num_warps, early=ANY_GRID, K=K, NORM=norm, NORM_WEIGHT=norm_weight, BIAS=bias,
+        num_warps=chosen.num_warps, early=True, K=K, NORM=norm, NORM_WEIGHT=norm_weight, BIAS=bias,
         ACTIVATION=activation, ROWS=chosen["ROWS"], BLOCK_K=chosen["BLOCK_K"],
         AHEAD=min(chosen["AHEAD"], triton.cdiv(K, chosen["BLOCK_K"])) if constant else 0,
     )  # fmt: skip

@@ -21,7 +21,7 @@ from lab.kernels.activations import gelu_erf, gelu_tanh, silu, silu_exact
 from lab.kernels.checks import GradientNeeded, check_adjacent, check_alike, check_tensor
 from lab.kernels.early import wait_for_previous
 from lab.kernels.glu_backward import geglu_erf_backward, geglu_tanh_backward, swiglu_backward
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch, Launches, as_rows, nothing, result_like
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
 from lab.kernels.library import Trainable, adjacent, registered, row_result, traced
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements
@@ -175,7 +175,7 @@ def _prepare(
         activation = silu_exact
     return Launch(
         _glu_kernel, M * triton.cdiv(N, chosen["BLOCK"]), gate.get_device(), N, gate.stride(0), up.stride(0),
-        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         ACTIVATION=activation, BLOCK=chosen["BLOCK"], ONE_RUN=one_run,
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from lab.kernels.activations import gelu_erf_slope, gelu_tanh_slope, silu_slope, silu_slope_exact
 from lab.kernels.checks import check_adjacent, check_alike, check_tensor
 from lab.kernels.early import wait_for_previous
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch, Launches, as_rows, nothing, result_like
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
 from lab.kernels.library import registered, row_result, traced
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_elements
@@ -149,7 +149,7 @@ def _prepare(
     return Launch(
         _glu_backward_kernel, M * triton.cdiv(N, chosen["BLOCK"]), gate.get_device(),
         N, dy.stride(0), gate.stride(0), up.stride(0),
-        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         SLOPE=slope, BLOCK=chosen["BLOCK"], ONE_RUN=one_run,
     )  # fmt: skip
 

@@ -22,7 +22,6 @@ from torch import Tensor
 from lab.kernels.checks import check_adjacent, check_alike, check_rows, check_tensor, check_vector, checked_eps
 from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import (
-    SMALL_GRID,
     Configuration,
     Launch,
     Launches,
@@ -349,7 +348,7 @@ def _by_rows(
     stages = min(chosen.num_stages, _most_stages(x, chosen["ROWS"], 3 if added else 2))
     gradients = Launch(
         _norm_backward_kernel, parts, x.get_device(), M, *steps,
-        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=stages,
+        early=True, num_warps=chosen.num_warps, num_stages=stages,
         N=N, ROWS=chosen["ROWS"], BLOCK=chosen["BLOCK"], PIECES=triton.cdiv(N, chosen["BLOCK"]),
         PARTIAL=M % chosen["ROWS"] != 0, CENTRED=centred, ADDED=added, STAGES=stages,
     )  # fmt: skip
@@ -376,14 +375,14 @@ def _by_columns(
     device = x.get_device()
     tile = min(WIDE_SUMS_TILE, triton.next_power_of_2(N))
     of_rows = Launch(
-        _norm_sums_kernel, M, device, M, *steps[:2], early=SMALL_GRID, num_warps=WIDE_SUMS_WARPS,
+        _norm_sums_kernel, M, device, M, *steps[:2], early=True, num_warps=WIDE_SUMS_WARPS,
         N=N, BLOCK=tile, MASKED=N % tile != 0, CENTRED=centred,
     )  # fmt: skip
     tiles = triton.cdiv(N, chosen["COLUMNS"])
     parts = min(triton.cdiv(M, chosen["ROWS"]), triton.cdiv(chosen["SHARE"] * multiprocessors(device), tiles))
     gradients = Launch(
         _norm_columns_kernel, parts * tiles, device, M, *steps,
-        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         N=N, ROWS=chosen["ROWS"], BLOCK=chosen["COLUMNS"], MASKED=N % chosen["COLUMNS"] != 0,
         CENTRED=centred, ADDED=added,
     )  # fmt: skip
@@ -404,7 +403,7 @@ def _column_sums(x: Tensor, parts: int, centred: bool) -> Launch:
     N = x.shape[1]
     vectors = 1 + centred
     return Launch(
-        _column_sums_kernel, vectors * triton.cdiv(N, SUM_COLUMNS), x.get_device(), early=SMALL_GRID, num_warps=8,
+        _column_sums_kernel, vectors * triton.cdiv(N, SUM_COLUMNS), x.get_device(), early=True, num_warps=8,
         N=N, PARTS=parts, VECTORS=vectors, ROWS=min(SUM_ROWS, triton.next_power_of_2(parts)), BLOCK=SUM_COLUMNS,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels.early import wait_for_previous
-from lab.kernels.launch import SMALL_GRID, Launch
+from lab.kernels.launch import Launch
 
 LINE_BYTES = 128  # rows that begin at a line of memory are read fastest
 
@@ -51,7 +51,7 @@ def realign(a: Tensor | None, b: Tensor | None) -> Callable[[Tensor, Tensor], tu
     steps = [step for matrix in (a, b) for step in ((0, 0) if matrix is None else matrix.stride())]
     launch = Launch(
         _realign_kernel, sum(tiles), like.get_device(), *sizes, K, width, *steps, tiles[0], num_warps=4,
-        early=SMALL_GRID, ROWS=rows, COLUMNS=columns,
+        early=True, ROWS=rows, COLUMNS=columns,
     )  # fmt: skip
 
     def call(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,7 @@ from lab.kernels.checks import check_rows, check_vector, checked_eps
 from lab.kernels.early import wait_for_previous
 from lab.kernels.float8 import LARGEST, magnitude_bits, scale_of
 from lab.kernels.fp8 import check_float8, quantize_fp8_reference, write_float8_piece, write_float8_tile
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch, Launches, as_rows, nothing
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.library import registered, traced
 from lab.kernels.pieces import read_piece, read_pieces
 from lab.kernels.rmsnorm import rmsnorm_inputs, rmsnorm_reference
@@ -187,11 +187,11 @@ def _prepare(x: Tensor, weight: Tensor, dtype: torch.dtype, configuration: Confi
     if "HELD" in constants:
         return Launch(
             _rmsnorm_fp8_wide_kernel, M, x.get_device(), N, rows.stride(0),
-            early=SMALL_GRID, **how, **constants, MASKED=N % constants["BLOCK"] != 0,
+            early=True, **how, **constants, MASKED=N % constants["BLOCK"] != 0,
         )  # fmt: skip
     return Launch(
         _rmsnorm_fp8_kernel, triton.cdiv(M, constants["ROWS"]), x.get_device(), M, rows.stride(0),
-        early=SMALL_GRID, **how, **constants, **piece_constants(chosen, M, N, x.itemsize),
+        early=True, **how, **constants, **piece_constants(chosen, M, N, x.itemsize),
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ from lab.kernels.gemm import Product, by_product, multiplied, shares
 from lab.kernels.gemm_rule import FEW_ROWS as FEW_PRODUCT_ROWS
 from lab.kernels.gemm_rule import few_rows_rule, gemm_choices, gemm_rule, settle_product
 from lab.kernels.gemv import LONGEST, gemv_configuration, gemv_launch, gemv_rule
-from lab.kernels.launch import ANY_GRID, SMALL_GRID, Configuration, Launch, Launches, as_rows, nothing
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.matmul import check_factors
 from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.traffic import Traffic
@@ -136,7 +136,7 @@ def _rstd_kernel(x_ptr, rstd_ptr, eps, K, x_stride, BLOCK_K: tl.constexpr):
 def _norm_kernel(x_ptr, w_ptr, y_ptr, eps, K, x_stride, BLOCK_K: tl.constexpr):
     """RMSNorm of one row a program. The product after it begins at once, to read a weight that is constant."""
     let_next_begin()
-    wait_for_previous()
+    wait_for_previous(next_began=True)
     row = tl.program_id(0).to(tl.int64)
     inner = tl.arange(0, BLOCK_K)
     x = tl.load(x_ptr + row * x_stride + inner, mask=inner < K, other=0.0).to(tl.float32)
@@ -249,7 +249,7 @@ def _few_rows(
     depth, splits = shares(K, chosen)
     launch = Launch(
         _skinny_kernel, triton.cdiv(N, chosen["BLOCK_N"]) * splits, device, M, N, K, x.stride(0), weight.stride(0),
-        depth, num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=ANY_GRID,
+        depth, num_warps=chosen.num_warps, num_stages=chosen.num_stages, early=True,
         NORM_WEIGHT=normed, WIDE=x.dtype == torch.float16, WHOLE_K=K % chosen["BLOCK_K"] == 0,
         TURNED=bool(chosen["TURNED"]), SPLITS=splits,
         BLOCK_M=chosen["BLOCK_M"], BLOCK_N=chosen["BLOCK_N"], BLOCK_K=chosen["BLOCK_K"],
@@ -257,7 +257,7 @@ def _few_rows(
     if splits == 1:
         return launch
     join = Launch(
-        _join_kernel, M * triton.cdiv(N, JOINED), device, M, N, K, x.stride(0), num_warps=4, early=ANY_GRID,
+        _join_kernel, M * triton.cdiv(N, JOINED), device, M, N, K, x.stride(0), num_warps=4, early=True,
         SPLITS=splits, BLOCK_K=triton.next_power_of_2(K), BLOCK_N=JOINED,
     )  # fmt: skip
 
@@ -288,7 +288,7 @@ def _many_rows(
     multiply = settle_product(product, chosen)
     factors = Launch(
         _rstd_kernel, M, x.get_device(), K, x.stride(0), num_warps=max(1, min(16, triton.next_power_of_2(K) // 1024)),
-        early=SMALL_GRID, BLOCK_K=triton.next_power_of_2(K),
+        early=True, BLOCK_K=triton.next_power_of_2(K),
     )  # fmt: skip
 
     def folded(x: Tensor, _: Any, weight: Tensor, y: Tensor, eps: float) -> None:
@@ -304,7 +304,7 @@ def _few_norms(x: Tensor) -> Callable[[Tensor, Tensor, float], Tensor]:
     M, K = x.shape
     block = triton.next_power_of_2(K)
     launch = Launch(
-        _norm_kernel, M, x.get_device(), K, x.stride(0), num_warps=max(1, min(16, block // 512)), early=SMALL_GRID,
+        _norm_kernel, M, x.get_device(), K, x.stride(0), num_warps=max(1, min(16, block // 512)), early=True,
         BLOCK_K=block,
     )  # fmt: skip
 

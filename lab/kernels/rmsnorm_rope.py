@@ -33,7 +33,7 @@ from lab.kernels.heads import (
     tile_of_heads,
     unit_of,
 )
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch, Launches, as_rows, nothing, result_like
+from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing, result_like
 from lab.kernels.library import registered, row_result, traced
 from lab.kernels.rmsnorm import rmsnorm_reference
 from lab.kernels.rope import angle_tables, rope_qk_inputs, rope_qk_traffic, rope_reference
@@ -210,7 +210,7 @@ def _settle_rows(
     return Launch(
         _rmsnorm_rope_kernel, triton.cdiv(M, chosen["ROWS"]), x.get_device(),
         M, S, rows.stride(0), *angle_strides(cos), *angle_strides(sin),
-        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         D=D, PAIRS=pairs, H=H, HEADS=heads, ROWS=chosen["ROWS"], INTERLEAVED=layout == "interleaved",
         MASKED=2 * pairs * heads != H or M % chosen["ROWS"] != 0,
     )  # fmt: skip
@@ -243,7 +243,7 @@ def _settle_heads(
         _qk_norm_rope_kernel, head_programs(sizes, chosen), q.get_device(),
         S, *angle_strides(cos, angle_unit), *angle_strides(sin, angle_unit),
         *(step // unit for x in heads for step in x.stride()[:3]),
-        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         D=D, Q_HEADS=q_heads, K_HEADS=k_heads, PAIRS=triton.next_power_of_2(D // 2), UNIT=unit, ANGLE_UNIT=angle_unit,
         TOKENS=chosen["TOKENS"], HEADS=chosen["HEADS"],
         HEADS_FIRST=heads_first, ONE_SEQUENCE=heads_first and B == 1, INTERLEAVED=layout == "interleaved",

@@ -32,7 +32,7 @@ from lab.kernels.heads import (
     tile_of_heads,
     unit_of,
 )
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch, Launches, nothing
+from lab.kernels.launch import Configuration, Launch, Launches, nothing
 from lab.kernels.library import Trainable, adjacent, registered, traced
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning, by_heads
@@ -273,7 +273,7 @@ def _prepare(
         _rope_kernel, head_programs(sizes, chosen), q.get_device(),
         S, *angle_strides(cos, angle_unit), *angle_strides(sin, angle_unit),
         *(step // unit for x in (*inputs, *outputs) for step in x.stride()[:3]),
-        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         D=D, Q_HEADS=q_heads, K_HEADS=k_heads, HALF=half, PAIRS=triton.next_power_of_2(half),
         PASS=0 if in_place or 2 * half == D else triton.next_power_of_2(D - 2 * half),
         UNIT=unit, ANGLE_UNIT=angle_unit,

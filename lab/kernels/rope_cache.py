@@ -17,7 +17,7 @@ from torch import Tensor
 from lab.kernels.attention import check_counts
 from lab.kernels.checks import check_tensor
 from lab.kernels.early import wait_for_previous
-from lab.kernels.launch import SMALL_GRID, Launch, Launches, nothing
+from lab.kernels.launch import Launch, Launches, nothing
 
 
 @triton.jit
@@ -111,7 +111,7 @@ def _settle(
     rows = [0 if tensor.shape[0] == 1 else tensor.stride(0) for tensor in (cos, sin)]
     return Launch(
         _rope_cache_kernel, B * (q_heads + 2 * k_heads), qkv.get_device(), q_heads, k_heads, qkv.stride(0), *rows,
-        *keys.stride()[:3], *values.stride()[:3], num_warps=1, early=SMALL_GRID,
+        *keys.stride()[:3], *values.stride()[:3], num_warps=1, early=True,
         COUNTED=counter is not None, D=D, HALF=D // 2, PAIRS=triton.next_power_of_2(D // 2),
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import Any
 import triton
 from torch import Tensor
 
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch
+from lab.kernels.launch import Configuration, Launch
 
 MAXIMUM_COLUMNS = 524_288  # tiles have no limit of their own, but wider rows are not tested
 WIDEST_REGISTER_ROW = 16_384  # columns: by rule, up to here a row stays in registers; a wider row is read in tiles
@@ -183,12 +183,12 @@ def row_launch(whole: Any, tiled: Any, x: Tensor, chosen: Configuration, *stride
     if "HELD" in constants:
         return Launch(
             tiled, M, x.get_device(), M, x.stride(0), *strides,
-            early=SMALL_GRID, **how, **constants, MASKED=N % constants["BLOCK"] != 0,
+            early=True, **how, **constants, MASKED=N % constants["BLOCK"] != 0,
         )  # fmt: skip
     rows = constants["ROWS"]
     return Launch(
         whole, triton.cdiv(M, rows), x.get_device(), M, x.stride(0), *strides,
-        early=SMALL_GRID, **how, **constants, **piece_constants(chosen, M, N, x.itemsize),
+        early=True, **how, **constants, **piece_constants(chosen, M, N, x.itemsize),
     )  # fmt: skip
 
 
@@ -217,6 +217,6 @@ def shifted_launch(kernel: Any, x: Tensor, chosen: Configuration) -> Launch:
     tiles = triton.cdiv(N + LOAD_BYTES // x.itemsize - 1, block)
     return Launch(
         kernel, M, x.get_device(), M, x.stride(0),
-        early=SMALL_GRID, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
+        early=True, num_warps=chosen.num_warps, num_stages=chosen.num_stages,
         N=N, HELD=min(chosen["HELD"], tiles), BLOCK=block, TILES=tiles,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lab.kernels.early import wait_for_previous
 from lab.kernels.exponential import exponential
-from lab.kernels.launch import SMALL_GRID, Configuration, Launch
+from lab.kernels.launch import Configuration, Launch
 
 
 @triton.jit
@@ -70,7 +70,7 @@ def split_launch(x: Tensor, chosen: Configuration) -> Callable[[Tensor, Tensor],
         "x_stride": x.stride(0), "N": N, "PARTS": parts, "PART": chosen["PART"],
     }  # fmt: skip
     first, second = (
-        Launch(kernel, M * parts, x.get_device(), num_warps=chosen.num_warps, early=SMALL_GRID, **constants)
+        Launch(kernel, M * parts, x.get_device(), num_warps=chosen.num_warps, early=True, **constants)
         for kernel in (_softmax_parts_kernel, _softmax_join_kernel)
     )
 

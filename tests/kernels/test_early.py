@@ -8,9 +8,12 @@ import torch
 from compiled import printed
 
 import lab.kernels
+from lab.kernels.add_rmsnorm import _prepare as prepare_add_rmsnorm
 from lab.kernels.add_rmsnorm import add_rmsnorm
+from lab.kernels.early import NEXT_BEGINS_AT_END, NEXT_BEGINS_EARLY
 from lab.kernels.few_rows import joined_linear
 from lab.kernels.glu import swiglu
+from lab.kernels.launch import Configuration, multiprocessors, starts_early, when_next_begins
 from lab.kernels.matmul import matmul
 from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.rmsnorm_linear import rmsnorm_linear
@@ -72,6 +75,7 @@ def test_one_row_reads_nothing_but_weights_before_it_waits(
     told = steps(tmp_path, module, kernel, f"{constants}, AHEAD={ahead}")
     begun, *early = told[: told.index(WAITED)]
     assert begun == BEGUN
+    assert told.count(BEGUN) == 1
     assert early == ["weight"] * (4 * ahead)  # of 4096 elements by 128 threads
     assert told.count("weight") == 16
     assert told[-1].startswith("st.global")
@@ -111,9 +115,9 @@ def kernels() -> dict[str, str]:
 
 def test_every_kernel_waits_but_those_that_are_never_launched_early() -> None:
     found = kernels()
-    assert {name for name, source in found.items() if "wait_for_previous()" not in source} == NEVER_EARLY | BY_WARPS
+    assert {name for name, source in found.items() if "wait_for_previous(" not in source} == NEVER_EARLY | BY_WARPS
     for name in sorted(found.keys() - NEVER_EARLY - BY_WARPS - AHEAD):
-        before, _ = found[name].split("wait_for_previous()", 1)
+        before, _ = found[name].split("wait_for_previous(", 1)
         touched = re.search(r"(?:load|store|atomic\w*|_?read\w*|write\w*|weight_tile|tile_of_heads)\(", before)
         assert not touched, (name, touched)
 
@@ -137,6 +141,42 @@ def test_what_never_waits_is_not_launched_early() -> None:
         text = (FOLDER / f"{module}.py").read_text(encoding="utf-8")
         assert kernel in text
         assert "early=" not in text, name
+
+
+def test_one_thread_lets_the_next_begin_at_once_or_none_until_the_block_ends(tmp_path: Path) -> None:
+    source = FOR_AN_H100.format(module="copy", kernel="_copy_kernel", constants="BLOCK=512", types="")
+    assert "@first griddepcontrol.launch_dependents" in printed(source, cache=tmp_path)
+    at_end = printed(source.replace('"launch_pdl": True', f'"launch_pdl": {NEXT_BEGINS_AT_END}'), cache=tmp_path)
+    assert WAITED in at_end
+    assert BEGUN not in at_end
+
+
+@pytest.mark.parametrize(
+    ("blocks", "of_each", "value"),
+    [
+        (512, 3, NEXT_BEGINS_EARLY),  # several rounds: as a block ends, one of the next grid takes its place
+        (512, 4, NEXT_BEGINS_EARLY),  # no room beside them
+        (512, 5, NEXT_BEGINS_AT_END),
+        (512, 7, NEXT_BEGINS_AT_END),
+        (512, 8, NEXT_BEGINS_EARLY),  # two grids fit
+        (100, 1, NEXT_BEGINS_EARLY),  # idle multiprocessors
+    ],
+)
+def test_the_next_grid_begins_when_its_blocks_are_spread_evenly(blocks: int, of_each: int, value: int) -> None:
+    assert when_next_begins(blocks, 132 * of_each, 132) == value
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_launch_knows_how_many_of_its_blocks_run_together() -> None:
+    if not starts_early(0):
+        pytest.skip("no kernel begins early on this GPU")
+    x = torch.randn(4 * multiprocessors(0) - 16, 4096, device="cuda").bfloat16()
+    weight, values = torch.ones(4096, device="cuda"), {}
+    for num_warps in (8, 16):  # a multiprocessor has room for six programs by their registers; for four by threads
+        launch = prepare_add_rmsnorm(x, x, weight, Configuration.of(ROWS=1, BLOCK=4096, num_warps=num_warps))
+        launch(x, x, weight, torch.empty_like(x), torch.empty_like(x), 1e-6)
+        values[num_warps] = launch._options["launch_pdl"]
+    assert values == {8: NEXT_BEGINS_AT_END, 16: NEXT_BEGINS_EARLY}
 
 
 @pytest.mark.gpu
