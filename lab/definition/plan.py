@@ -37,6 +37,14 @@ class Protocol:
     crashes: int = added(2, 0)  # of one profile, after which it is not run again; 0 is never
     fresh_caches: bool = added(6, False)  # every sweep compiles and autotunes anew what is compiled at run time
 
+    @property
+    def sampling(self) -> tuple[float, ...]:
+        """What the samples of one sweep are. How many sweeps there were does not belong to it."""
+        return (
+            self.rounds, self.fewest_rounds, self.block, self.smallest_block, self.ring, self.cell_seconds,
+            self.warmup_seconds, self.shortest_spin_seconds,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedCase:

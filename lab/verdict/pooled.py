@@ -21,7 +21,8 @@ FEWEST_RUNS = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class RepeatKey:
-    """What runs must share to be repeats of one another at a claim and case. `source` is that of the code."""
+    """What runs must share to be repeats of one another at a claim and case. `source` is that of the code; `sampling`
+    is the protocol's: a screening takes fewer samples, and so leaves more undecided, than the run that follows it."""
 
     gpu: str
     experiment: str
@@ -30,6 +31,7 @@ class RepeatKey:
     scope: str
     threshold: float
     source: str
+    sampling: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,5 +120,6 @@ def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Verdict]]
                         scope=claim.scope,
                         threshold=claim.threshold,
                         source=source,
+                        sampling=run.plan.protocol.sampling,
                     )
                     yield place, verdict

@@ -41,6 +41,17 @@ def test_runs_of_different_sources_are_no_repeats_unless_the_caller_knows_better
     assert repeatability([run("a"), dataclasses.replace(run("b"), sweeps=run("b", device="cpu").sweeps)]) == ()
 
 
+def test_a_screening_is_no_repeat_of_the_run_that_follows_it() -> None:
+    screened, sweeps = run("a"), run("b")
+    fewer = dataclasses.replace(screened.plan.protocol, rounds=4, block=6)
+    screened = dataclasses.replace(screened, plan=dataclasses.replace(screened.plan, protocol=fewer))
+    assert repeatability([screened, sweeps]) == ()
+    assert pooled([screened, sweeps]) == ()
+    more = dataclasses.replace(sweeps.plan.protocol, sweeps=9)
+    sweeps = dataclasses.replace(sweeps, plan=dataclasses.replace(sweeps.plan, protocol=more))
+    assert repeatability([run("a"), sweeps])[0].pairs == 1
+
+
 def test_runs_on_a_cpu_say_nothing_of_a_gpu() -> None:
     assert repeatability([run("a", device="cpu"), run("b", device="cpu")]) == ()
 

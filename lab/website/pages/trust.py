@@ -35,14 +35,15 @@ REPEATABILITY = (
 
 
 def repeatability_part(view: DataView) -> Part:
-    """Of pairs of runs of one source on one GPU model. No rows where no run was repeated."""
+    """Of pairs of runs of one source and sampling on one GPU model. No rows where no run was repeated."""
     rows = (
         row(view.at("repeatability", number), REPEATABILITY, claims=_kind(pairs), which=", ".join(pairs["run_ids"]))
         for number, pairs in (view.value("repeatability") or {}).items()
     )
     return _part(
         "repeatability", "Does a verdict hold when the run is repeated?",
-        "Each row compares all pairs of runs of one source on one GPU model, claim by claim and case by case. "
+        "Each row compares all pairs of runs of one source on one GPU model that take the same samples in a sweep, "
+        "claim by claim and case by case. "
         "“Interval holds”: one run's interval holds the other run's speed-up, which a right 95 % interval does in "
         "about 87 % of pairs, because the other run errs too. “Within error”: the two speed-ups agree "
         "within both intervals. "
