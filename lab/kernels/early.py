@@ -4,10 +4,10 @@ CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization";
 of the next kernel are placed on multiprocessors as these become free, and its prologue runs, so that less time passes
 between two kernels. Nothing overlaps that depends on the order: a kernel waits before it touches memory.
 
-When the next kernel may begin is decided for each launch (`launch.py`): once this one has begun, or, where there is
-room for more than one grid and less than two, when its blocks end. There the next grid's blocks would take what room is
-left, so that some multiprocessors get more of them than others: x + r and its RMSNorm at 1024 × 1536 in float32 took
-11.6 µs in a graph on an H100, and 9.4 when the next began later.
+When the next kernel may begin is decided for each launch (`launch.py`): when the kernel before this one has finished;
+or, where a second grid would fit only in part, when the last block of this one has ended. There the next grid's blocks
+would take what room is left, so that some multiprocessors get more of them than others: x + r and its RMSNorm at
+1024 × 1536 in float32 took 11.7 µs in a graph on an H100, and 9.4 when the next began later.
 """
 
 from typing import Any
@@ -23,47 +23,43 @@ _INTERPRETED = tl.constexpr(interpreting())
 
 # Values of Triton's option launch_pdl, which launches a kernel early if it is not 0.
 NEXT_BEGINS_EARLY, NEXT_BEGINS_AT_END = 1, 2
+_NOW = tl.constexpr(NEXT_BEGINS_EARLY)
 
 # By one thread, which counts for its block. If all say it, the GPU ends at most one block every 1.4 ns: float8 of
 # 16,384 × 896, in as many programs, took 24.7 µs so on an H100, and 16.5 with one thread.
-BEGIN = """{
+BEGIN = tl.constexpr("""{
 .reg .pred first; .reg .b32 thread;
 mov.u32 thread, %tid.x; setp.eq.u32 first, thread, 0;
 @first griddepcontrol.launch_dependents;
-mov.u32 $0, 0; }"""
+mov.u32 $0, 0; }""")
 
 
 @tl.core.builtin
-def _may_begin_early(_semantic: Any = None) -> Any:
-    """Whether the kernel is compiled to be launched early. If not, it neither waits nor lets the next begin."""
-    return tl.constexpr(bool(_semantic.builder.options.launch_pdl))
+def _launch_pdl(_semantic: Any = None) -> Any:
+    """The value with which the kernel is launched. If it is 0, the kernel neither waits nor lets the next begin."""
+    return tl.constexpr(int(_semantic.builder.options.launch_pdl))
 
 
-@tl.core.builtin
-def _next_begins_early(_semantic: Any = None) -> Any:
-    return tl.constexpr(_semantic.builder.options.launch_pdl == NEXT_BEGINS_EARLY)
-
-
-@tl.core.builtin
-def _begin_next(_semantic: Any = None) -> None:
-    tl.core.inline_asm_elementwise(BEGIN, "=r", [], dtype=tl.int32, is_pure=False, pack=1, _semantic=_semantic)
+@triton.jit
+def _begin_next():
+    tl.inline_asm_elementwise(BEGIN, "=r", [], dtype=tl.int32, is_pure=False, pack=1)
 
 
 @triton.jit
 def let_next_begin():
-    """Let the next kernel begin although this one has not yet waited: sooner than `wait_for_previous` does.
+    """Let the next kernel begin although this one has not yet waited, whatever was decided for its launch: a linear
+    layer of one row, so that the next one's weights are read meanwhile.
 
-    Of one row times a weight of 18,944 × 3584, one call after another in a graph, a call took 45.0 µs on an H100; when
-    only `wait_for_previous` let the next begin, 47.2. The next may then read without waiting only what no kernel that
-    is still running writes.
+    The next kernel may then read without waiting only what no kernel that is still running writes.
     """
-    if not _INTERPRETED and cuda_capability_geq(9, 0) and _may_begin_early():
+    if not _INTERPRETED and cuda_capability_geq(9, 0) and _launch_pdl() != 0:
         _begin_next()
 
 
 @triton.jit
 def wait_for_previous(next_began: tl.constexpr = False):
-    """Wait until the kernel before has finished and its writes can be seen; from then on the next one may begin.
+    """Wait until the kernel before has finished and its writes can be seen; then let the next one begin, unless it is
+    to begin when this one ends.
 
     Every kernel launched with `early` must call this before it reads or writes what another kernel may write or read.
     Without waiting it may read constants, and what was complete before the kernel before began, if that one calls this
@@ -71,7 +67,7 @@ def wait_for_previous(next_began: tl.constexpr = False):
     next_began: the kernel has called `let_next_begin`. Said twice, it costs each block time again: one row times a
     weight of 18,944 × 3584 took 45.8 µs so on an H100, and 43.8 when said once.
     """
-    if not _INTERPRETED and cuda_capability_geq(9, 0) and _may_begin_early():
+    if not _INTERPRETED and cuda_capability_geq(9, 0) and _launch_pdl() != 0:
         gdc_wait()
-        if not next_began and _next_begins_early():
+        if not next_began and _launch_pdl() == _NOW:
             _begin_next()

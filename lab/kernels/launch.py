@@ -57,9 +57,9 @@ class Launch:
     constants: the compile-time ones, which come last in the kernel's signature, in its order. All calls must pass
     arguments that Triton specialises in the same way: tensors of the same dtypes and alignment on the same device, and
     floats where the first call passed floats. early: it may begin while the kernel before it on the stream still runs,
-    if the GPU can do that, because the kernel calls `wait_for_previous` (see early.py). registers: of a thread, at
-    most; 0 leaves that to Triton. cluster: how many thread blocks a program of the grid is, which run on neighbouring
-    multiprocessors.
+    if the GPU can do that, because the kernel calls `wait_for_previous` (see early.py); the first call may then compile
+    it twice. registers: of a thread, at most; 0 leaves that to Triton. cluster: how many thread blocks a program of the
+    grid is, which run on neighbouring multiprocessors.
     """
 
     __slots__ = (
@@ -108,33 +108,33 @@ class Launch:
             return
         with torch.cuda.device(self._device):
             if self._run is None and "launch_pdl" in self._options:
-                compiled = self._kernel.warmup(*arguments, grid=self._grid, **self._constants, **self._options)
-                processors = multiprocessors(self._device)
-                at_once = processors * blocks_of_each(compiled)
-                self._options["launch_pdl"] = when_next_begins(self._blocks, at_once, processors)
+                self._options["launch_pdl"] = self._decided(arguments)
             compiled = self._kernel[self._grid](*arguments, **self._constants, **self._options)
         self._compiled = (compiled.function, compiled.packed_metadata)
         self._run = compiled.run  # assigned last, because other threads then use both
 
+    def _decided(self, arguments: tuple[Any, ...]) -> int:
+        """The value of launch_pdl. It may compile the kernel for that, and does not run it."""
+        processors = multiprocessors(self._device)
+        if self._blocks <= processors:  # some may be idle: 64 rows times a weight took 3.5 % longer otherwise
+            return NEXT_BEGINS_EARLY
+        options = {**self._options, "launch_pdl": NEXT_BEGINS_EARLY}
+        compiled = self._kernel.warmup(*arguments, grid=self._grid, **self._constants, **options)
+        compiled._init_handles()  # loads it, as its first launch would: only then its registers are known
+        of_each = blocks_of_each(compiled.metadata.num_warps, compiled.n_regs, compiled.metadata.shared)
+        return when_next_begins(self._blocks, of_each * processors)
 
-def when_next_begins(blocks: int, at_once: int, processors: int) -> int:
-    """The value of launch_pdl for a grid of so many thread blocks, of which `processors` run `at_once` together.
 
-    A grid that leaves some of them idle lets the next begin: 64 rows times a weight took 3.5 % longer otherwise.
-    """
-    uneven = blocks > processors and blocks * MUCH_ROOM < at_once < 2 * blocks
-    return NEXT_BEGINS_AT_END if uneven else NEXT_BEGINS_EARLY
+def when_next_begins(blocks: int, at_once: int) -> int:
+    """The value of launch_pdl for a grid of so many thread blocks, of which the GPU runs `at_once` together."""
+    return NEXT_BEGINS_AT_END if blocks * MUCH_ROOM < at_once < 2 * blocks else NEXT_BEGINS_EARLY
 
 
-def blocks_of_each(compiled: Any) -> int:
-    """How many thread blocks of a compiled kernel a multiprocessor of the current GPU runs together."""
-    compiled._init_handles()  # loads it, as its first launch would
-    blocks = ctypes.c_int()
-    ctypes.CDLL("libcuda.so.1").cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        ctypes.byref(blocks), ctypes.c_void_p(compiled.function), 32 * compiled.metadata.num_warps,
-        ctypes.c_size_t(compiled.metadata.shared),
-    )  # fmt: skip
-    return blocks.value
+def blocks_of_each(warps: int, registers: int, shared_bytes: int) -> int:
+    """How many thread blocks of so many warps, with so many registers for a thread, a Hopper's multiprocessor runs
+    together (CUDA C++ Programming Guide, "Compute Capabilities"; registers are given out by 256 for a warp)."""
+    of_a_warp = -(-registers // 8) * 256
+    return min(32, 64 // warps, 65_536 // (of_a_warp * warps), 233_472 // (shared_bytes + 1024))
 
 
 class Launches:

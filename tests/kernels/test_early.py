@@ -13,7 +13,7 @@ from lab.kernels.add_rmsnorm import add_rmsnorm
 from lab.kernels.early import NEXT_BEGINS_AT_END, NEXT_BEGINS_EARLY
 from lab.kernels.few_rows import joined_linear
 from lab.kernels.glu import swiglu
-from lab.kernels.launch import Configuration, multiprocessors, starts_early, when_next_begins
+from lab.kernels.launch import Configuration, multiprocessors, starts_early
 from lab.kernels.matmul import matmul
 from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.rmsnorm_linear import rmsnorm_linear
@@ -145,25 +145,18 @@ def test_what_never_waits_is_not_launched_early() -> None:
 
 def test_one_thread_lets_the_next_begin_at_once_or_none_until_the_block_ends(tmp_path: Path) -> None:
     source = FOR_AN_H100.format(module="copy", kernel="_copy_kernel", constants="BLOCK=512", types="")
-    assert "@first griddepcontrol.launch_dependents" in printed(source, cache=tmp_path)
+    first = "mov.u32 thread, %tid.x; setp.eq.u32 first, thread, 0;\n@first griddepcontrol.launch_dependents;"
+    assert first in printed(source, cache=tmp_path)
     at_end = printed(source.replace('"launch_pdl": True', f'"launch_pdl": {NEXT_BEGINS_AT_END}'), cache=tmp_path)
     assert WAITED in at_end
     assert BEGUN not in at_end
 
 
-@pytest.mark.parametrize(
-    ("blocks", "of_each", "value"),
-    [
-        (512, 3, NEXT_BEGINS_EARLY),  # several rounds: as a block ends, one of the next grid takes its place
-        (512, 4, NEXT_BEGINS_EARLY),  # no room beside them
-        (512, 5, NEXT_BEGINS_AT_END),
-        (512, 7, NEXT_BEGINS_AT_END),
-        (512, 8, NEXT_BEGINS_EARLY),  # two grids fit
-        (100, 1, NEXT_BEGINS_EARLY),  # idle multiprocessors
-    ],
-)
-def test_the_next_grid_begins_when_its_blocks_are_spread_evenly(blocks: int, of_each: int, value: int) -> None:
-    assert when_next_begins(blocks, 132 * of_each, 132) == value
+def test_a_kernel_that_has_let_the_next_begin_does_not_say_so_again() -> None:
+    found = kernels()
+    told = {name for name, source in found.items() if "let_next_begin()" in source}
+    assert told == {name for name, source in found.items() if "next_began=True" in source}
+    assert told >= {"gemv._gemv_kernel", "few_rows._one_row_kernel"}
 
 
 @pytest.mark.gpu

@@ -1,5 +1,8 @@
 """A launch is settled once for tensors of one kind, and again for tensors of another."""
 
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +12,8 @@ import triton.language as tl
 from torch import Tensor
 
 from lab.kernels import launch as launching
-from lab.kernels.launch import Configuration, Launch, Launches, stages_that_fit
+from lab.kernels.early import NEXT_BEGINS_AT_END, NEXT_BEGINS_EARLY
+from lab.kernels.launch import Configuration, Launch, Launches, blocks_of_each, stages_that_fit, when_next_begins
 from lab.kernels.rmsnorm import rmsnorm, rmsnorm_inputs
 from lab.kernels.rope import rope_, rope_qk_inputs
 
@@ -120,13 +124,103 @@ def test_constants_that_are_not_the_kernels_last_parameters_are_refused(constant
         Launch(_scale_kernel, 1, -1, 64, num_warps=1, **constants)
 
 
-@pytest.mark.parametrize(("programs", "cluster", "early"), [(64, 1, True), (65, 1, False), (8, 8, True), (9, 8, False)])
-def test_a_grid_begins_early_up_to_a_number_of_thread_blocks(
-    programs: int, cluster: int, early: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Compiled:
+    """What Triton makes of a kernel that needs `n_regs` registers; it notes what is done with it."""
+
+    function, packed_metadata, metadata = 7, (1,), SimpleNamespace(num_warps=8, shared=0)
+
+    def __init__(self, log: list[Any], n_regs: int) -> None:
+        self.log, self.n_regs = log, n_regs
+
+    def _init_handles(self) -> None:
+        self.log.append("loaded")
+
+    def run(self, *arguments: Any) -> None:
+        self.log.append("run")
+
+
+class Kernel:
+    def __init__(self, n_regs: int) -> None:
+        self.arg_names = ["x_ptr", "n", "BLOCK"]
+        self.log: list[Any] = []
+        self.compiled = Compiled(self.log, n_regs)
+
+    def warmup(self, x: Any, n: int, *, grid: Any, launch_pdl: int, **options: Any) -> Compiled:
+        self.log.append(("compiled", launch_pdl))
+        return self.compiled
+
+    def __getitem__(self, grid: Any) -> Callable[..., Compiled]:
+        def launched(x: Any, n: int, *, launch_pdl: int, **options: Any) -> Compiled:
+            self.log.append(("launched", launch_pdl))
+            return self.compiled
+
+        return launched
+
+
+@pytest.fixture
+def hopper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launching, "starts_early", lambda device: True)
-    launch = Launch(_scale_kernel, programs, -1, 64, num_warps=1, early=64, cluster=cluster, BLOCK=64, MASKED=False)
-    assert ("launch_pdl" in launch._options) == early
+    monkeypatch.setattr(launching, "multiprocessors", lambda device: 132)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    stream = SimpleNamespace(get_current_stream=lambda device: 0)
+    monkeypatch.setattr(launching, "driver", SimpleNamespace(active=stream))
+
+
+@pytest.mark.usefixtures("hopper")
+@pytest.mark.parametrize(("registers", "value"), [(40, NEXT_BEGINS_AT_END), (32, NEXT_BEGINS_EARLY)])
+def test_a_kernel_runs_once_for_each_call_and_is_compiled_for_when_the_next_begins(registers: int, value: int) -> None:
+    kernel = Kernel(registers)
+    launch = Launch(kernel, 512, 0, 99, num_warps=8, early=True, BLOCK=4)
+    launch("x")
+    launch("x")
+    assert kernel.log == [("compiled", NEXT_BEGINS_EARLY), "loaded", ("launched", value), "run"]
+
+
+@pytest.mark.usefixtures("hopper")
+def test_a_grid_that_leaves_multiprocessors_idle_lets_the_next_begin() -> None:
+    kernel = Kernel(168)
+    Launch(kernel, 132, 0, 99, num_warps=8, early=True, BLOCK=4)("x")
+    assert kernel.log == [("launched", NEXT_BEGINS_EARLY)]
+
+
+@pytest.mark.usefixtures("hopper")
+def test_a_program_of_a_cluster_counts_as_its_blocks() -> None:
+    kernel = Kernel(40)
+    Launch(kernel, 128, 0, 99, num_warps=8, early=True, cluster=4, BLOCK=4)("x")
+    assert kernel.log[-1] == ("launched", NEXT_BEGINS_AT_END)
+
+
+@pytest.mark.usefixtures("hopper")
+def test_what_is_not_to_begin_early_does_not() -> None:
+    assert "launch_pdl" not in Launch(Kernel(40), 512, 0, 99, num_warps=8, BLOCK=4)._options
+
+
+@pytest.mark.parametrize(
+    ("blocks", "of_each", "value"),
+    [
+        (512, 3, NEXT_BEGINS_EARLY),  # several rounds: as a block ends, one of the next grid takes its place
+        (512, 4, NEXT_BEGINS_EARLY),  # no room beside them
+        (512, 5, NEXT_BEGINS_AT_END),
+        (512, 7, NEXT_BEGINS_AT_END),
+        (512, 8, NEXT_BEGINS_EARLY),  # two grids fit
+    ],
+)
+def test_the_next_grid_begins_when_its_blocks_are_spread_evenly(blocks: int, of_each: int, value: int) -> None:
+    assert when_next_begins(blocks, 132 * of_each) == value
+
+
+@pytest.mark.parametrize(
+    ("warps", "registers", "shared_bytes", "blocks"),
+    [
+        (8, 32, 0, 8), (8, 33, 0, 6), (16, 128, 0, 1), (16, 64, 0, 2), (1, 16, 0, 32), (4, 16, 0, 16),
+        (8, 32, 57_344, 4), (8, 32, 57_345, 3), (12, 168, 200_000, 1),
+    ],
+)  # fmt: skip
+def test_registers_threads_and_shared_memory_limit_the_blocks_of_a_multiprocessor(
+    warps: int, registers: int, shared_bytes: int, blocks: int
+) -> None:
+    assert blocks_of_each(warps, registers, shared_bytes) == blocks
 
 
 @pytest.mark.parametrize("elements", [64, 65, 1000])
