@@ -1,17 +1,21 @@
 """A page that shows an older, fuller run mentions a newer one that contradicts it; decisions on it are challenged."""
 
+import copy
 import csv
 import dataclasses
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
 from factory import measured_run, plan_of, publish, records_of, write_run
 
+from lab.definition.claim_words import claim_sentence
 from lab.errors import DefinitionError
 from lab.evidence.record import RunFinish
 from lab.website.data.judged_cache import judged
 from lab.website.data.promoted import load_evidence
-from lab.website.data.verdict_log import contradicting
+from lab.website.data.verdict_log import contradicted_cases, contradicting
+from lab.website.data.winners import winners
 from lab.website.site import build_site
 
 pytestmark = pytest.mark.usefixtures("few_experiments")
@@ -90,6 +94,40 @@ def test_the_page_says_so_and_the_decision_is_challenged(evidence, tmp_path):
     assert "run b-quick of 2026-02-02" in page
     front = (tmp_path / "site" / "index.html").read_text()
     assert "experiments/normalization-fusion/index.html#claim-triton-rmsnorm-beats-torch-fused" not in front
+
+
+def test_the_front_page_marks_the_rows_that_the_newer_run_contradicts_and_no_others(evidence, runs, tmp_path):
+    """Both runs timed each shape in every call mode; the contradicted claims are about some of them in two."""
+    (tmp_path / "decisions").mkdir()
+    build_site(tmp_path / "site", tmp_path / "decisions", evidence)
+    front = (tmp_path / "site" / "index.html").read_text()
+    full, quick = runs
+    link = r'data-at="/shapes/H100/([^"]+)/cells/".*class="newer" href="([^"]+)" title="([^"]+)">newer run differs</a>'
+    marked = {row: (href, title.partition(" Claim: ")) for row, href, title in re.findall(link, front)}
+    about = {f"{claim.scope}/{case}": claim for claim, case, _ in contradicted_cases(full, runs)}
+    assert set(marked) == set(about)
+    assert {row.partition("/")[0] for row in marked} == {"device_cold", "graph"}
+    assert any(row["mode"] == "eager" for row in winners(full, runs)), "which no claim is about"
+    assert front.count("newer run differs") == len(marked) + 1, "and in the legend"
+    verdict = f"runs/{quick.digest[:12]}/normalization-fusion/index.html"
+    page = (tmp_path / "site" / verdict).read_text()
+    for href, (says, _, sentence) in marked.values():
+        assert says == "A newer run says otherwise: “slower” in b-quick of 2026-02-02, “faster” in the one shown."
+        file, _, fragment = href.partition("#")
+        assert file == verdict
+        assert f'id="{fragment}"' in page
+        assert sentence == claim_sentence(full.plan.claim(fragment.removeprefix("claim-")))
+    assert not [row for row in winners(quick, runs) if "newer" in row], "nothing is newer than the newest"
+
+
+def test_a_row_is_not_marked_for_a_case_that_the_newer_run_found_alike(runs):
+    full, quick = runs
+    first, *others = [case for claim, case, _ in contradicted_cases(full, runs) if claim.name == CLAIM]
+    alike = copy.deepcopy(quick.data["claims"][CLAIM]["cases"])
+    alike[first] = full.data["claims"][CLAIM]["cases"][first]
+    claims = quick.data["claims"] | {CLAIM: quick.data["claims"][CLAIM] | {"cases": alike}}
+    newer = dataclasses.replace(quick.loaded, data=quick.data | {"claims": claims})
+    assert [case for claim, case, _ in contradicted_cases(full, [full, newer]) if claim.name == CLAIM] == others
 
 
 def test_dates_are_those_of_the_newer_run_though_no_page_shows_it_in_full(evidence, tmp_path):

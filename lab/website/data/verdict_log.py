@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
+from lab.definition.plan import PlannedClaim
 from lab.verdict.alarm import Followed, Night, Series, follow
 from lab.verdict.judge import WEIGHED, Status
 from lab.website.addresses import short
@@ -33,6 +34,17 @@ def contradicting(item: Judged, claim: str, history: Sequence[Judged]) -> Judged
     later = takewhile(lambda run: run.digest != item.digest, reversed(history))
     newest = next((run for run in later if run.machine_name == item.machine_name and _decides(run, claim, item)), None)
     return newest if newest and _status(newest, claim) != _status(item, claim) else None
+
+
+def contradicted_cases(item: Judged, history: Sequence[Judged]) -> Iterator[tuple[PlannedClaim, str, Judged]]:
+    """Each contradicted claim with each of its cases at which the newer run, too, came to another verdict."""
+    for claim in item.plan.claims:
+        if run := contradicting(item, claim.name, history):
+            shown, newer = (each.data["claims"][claim.name]["cases"] for each in (item, run))
+            for case in claim.cases:
+                said = newer[case]["status"] if case in newer else None
+                if case in shown and said in DEFINITE and said != shown[case]["status"]:
+                    yield claim, case, run
 
 
 def _decides(run: Judged, claim: str, item: Judged) -> bool:

@@ -8,13 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from lab.definition.claim_words import claim_sentence
 from lab.definition.experiment import CEILINGS
 from lab.definition.families import FAMILIES
 from lab.definition.plan import PlannedCase
 from lab.definition.search import is_search
 from lab.verdict.judge import is_tie
 from lab.website.data.judged import Judged
-from lab.website.data.typed import ByCase, plain_json, taken
+from lab.website.data.typed import ByCase, Digest, plain_json, taken
+from lab.website.data.verdict_log import contradicted_cases
+from lab.website.format import day
+from lab.website.verdict_words import case_word
 
 MODES = ("device_cold", "graph", "eager")  # those that a reader chooses between
 DIGITS = 3  # of times and ratios in a row, as pages show them; the experiment's data hold all
@@ -55,6 +59,19 @@ class Range:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NewerVerdict:
+    """What a newer run says of a claim about this case in this call mode, where the evidence shown says otherwise."""
+
+    run_id: str
+    digest: Digest
+    date: str
+    claim: str
+    sentence: str
+    was_word: Annotated[str, "The verdict at this case in the evidence shown, in plain words."]
+    now_word: Annotated[str, "That of the newer run."]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WinnerRow:
     gpu: str
     mode: str
@@ -69,6 +86,7 @@ class WinnerRow:
     best: str
     margin: Margin
     range: Range
+    newer: NewerVerdict | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,10 +109,11 @@ def winners(item: Judged, history: Sequence[Judged]) -> list[Row]:
     for each in (item, *reversed(history)):
         if not each.evidence or (each.on_cpu and not item.on_cpu):
             continue
+        newer = _newer_verdicts(each, history)
         for case in each.plan.included_cases:
             for scope in MODES:
                 key = (gpu_of(each), scope, case.name)
-                if key not in rows and (row := _row(each, case, scope, history)):
+                if key not in rows and (row := _row(each, case, scope, history, newer)):
                     rows[key] = row
     return list(rows.values())
 
@@ -129,7 +148,26 @@ def _order(row: Row) -> tuple[Any, ...]:
     return row["gpu"], MODES.index(row["mode"]), row["op"], math.prod(row["shape"]), row["shape"], row["dtype"]
 
 
-def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged]) -> Row | None:
+Newer = Mapping[tuple[str, str], NewerVerdict]  # by call mode and case
+
+
+def _newer_verdicts(item: Judged, history: Sequence[Judged]) -> Newer:
+    """Of several claims about the same times the first."""
+    found: dict[tuple[str, str], NewerVerdict] = {}
+    for claim, case, run in contradicted_cases(item, history):
+        if claim.measure == "speedup":
+            was, now = (case_word(each.data["claims"][claim.name]["cases"][case]) for each in (item, run))
+            found.setdefault(
+                (claim.scope, case),
+                NewerVerdict(
+                    run_id=run.evidence["run_id"], digest=run.digest, date=day(run.measured_utc), claim=claim.name,
+                    sentence=claim_sentence(claim), was_word=was, now_word=now,
+                ),
+            )  # fmt: skip
+    return found
+
+
+def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged], newer: Newer) -> Row | None:
     """None where fewer than two families were timed: that is no contest."""
     contest = item.data["contest"].get(case.name, {}).get(scope, ())
     if len(contest) < 2:
@@ -154,6 +192,7 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged])
             },
             margin=Margin(over=runner_up["family"], **{name: runner_up.get(name) for name in ("ratio", "low", "high")}),
             range=_range(item, case.name, best["profile"], scope, history),
+            newer=newer.get((scope, case.name)),
         )
     )  # fmt: skip
     return row

@@ -71,8 +71,11 @@ def grid_view(shapes: Shapes, shown: Mapping[str, str]) -> View:
         for g, gpu in enumerate(shapes)
         for m, mode in enumerate(modes)
     ]
-    titles = [MODE_TITLES[mode] for mode in modes]
-    return View(gpus=list(shapes), modes=titles, dtypes=[DTYPES.get(name, name) for name in dtypes], boards=boards)
+    return View(
+        gpus=list(shapes), modes=[MODE_TITLES[mode] for mode in modes],
+        dtypes=[DTYPES.get(name, name) for name in dtypes], boards=boards,
+        newer=any("newer" in row for row in _rows(shapes)),
+    )  # fmt: skip
 
 
 def _rows(shapes: Shapes) -> Iterator[Row]:
@@ -121,8 +124,20 @@ def _tally(rows: Iterable[Row]) -> list[str]:
 def _row(row: Row, families: Sequence[str], view: DataView, shown: Mapping[str, str], dtypes: Sequence[str]) -> View:
     return View(
         shape=shape_text(row), dtype=DTYPES.get(row["dtype"], row["dtype"]), d=dtypes.index(row["dtype"]) + 1,
-        href=row_page(row, shown), at=f"{view.place}/cells/",
+        href=row_page(row, shown), at=f"{view.place}/cells/", newer=_newer(row),
         cells=[_cell(row["cells"].get(each), view.at("cells", each)) for each in families],
+    )  # fmt: skip
+
+
+def _newer(row: Row) -> View | None:
+    """The mark of a row of which a newer run says otherwise: where that stands, and what it says."""
+    if "newer" not in row:
+        return None
+    newer = row["newer"]
+    return View(
+        href=f"{verdict_folder(newer['digest'], row['experiment'])}/index.html#claim-{newer['claim']}",
+        title=f"A newer run says otherwise: “{newer['now_word']}” in {newer['run_id']} of {newer['date']}, "
+        f"“{newer['was_word']}” in the one shown. Claim: {newer['sentence']}",
     )  # fmt: skip
 
 
