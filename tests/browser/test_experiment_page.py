@@ -4,8 +4,8 @@ import pytest
 from visits import visit
 
 PAGE = "experiments/normalization-fusion/index.html"
-SMALLEST = 10.5  # px, of a text in the contest
-TEXTS = """() => [...document.querySelectorAll('#contest svg text')].map(text => {
+SMALLEST = 10.5  # px, of a text in a chart
+TEXTS = """chart => [...document.querySelectorAll(`${chart} svg text`)].map(text => {
   const svg = text.ownerSVGElement;
   const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
   const box = text.getBoundingClientRect();
@@ -17,7 +17,7 @@ TEXTS = """() => [...document.querySelectorAll('#contest svg text')].map(text =>
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_contest_comes_before_the_table_and_is_read_without_scrolling_sideways(browser, served, width, scheme):
     with visit(browser, f"{served}/{PAGE}", width=width, color_scheme=scheme) as seen:
-        texts = seen.page.evaluate(TEXTS)
+        texts = seen.page.evaluate(TEXTS, "#contest")
         assert len(texts) > 5
         assert [text for text in texts if text["size"] < SMALLEST] == []
         assert [text for text in texts if text["left"] < 0 or text["right"] > width] == []
@@ -25,6 +25,18 @@ def test_the_contest_comes_before_the_table_and_is_read_without_scrolling_sidewa
         assert tops == sorted(tops)
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
         assert seen.troubles() == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_history_is_read_without_scrolling_sideways(browser, served, width, scheme):
+    with visit(browser, f"{served}/{PAGE}#history", width=width, color_scheme=scheme) as seen:
+        seen.page.locator("#history svg").first.wait_for(state="visible")
+        texts = seen.page.evaluate(TEXTS, "#history")
+        assert len(texts) > 5
+        assert [text for text in texts if text["size"] < SMALLEST] == []
+        assert [text for text in texts if text["left"] < 0 or text["right"] > width] == []
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_every_interval_of_the_contest_has_a_length_and_a_colour(browser, served):

@@ -42,7 +42,8 @@ def turns_of(*runs: Judged) -> list[list[str]]:
 
 
 def drawn(*runs: Judged) -> str:
-    return str(folds_of(*runs)["history"].picture or "")
+    """The only headline's chart."""
+    return "".join(picture for _, picture in folds_of(*runs)["history"].panels)
 
 
 def test_the_headline_is_followed_from_run_to_run_newest_first() -> None:
@@ -63,10 +64,12 @@ def test_the_chart_of_many_runs_stands_on_the_face_and_of_few_in_its_fold() -> N
     runs = [run_of(name) for name in ("one", "two", "three", "four")]
     few, many = (experiment_page(each[-1], (), history=each) for each in (runs[:3], runs))
     assert few.timeline is None
-    assert few.history[0].picture
-    assert str(many.timeline.picture).count('class="mark"') == 4
+    assert few.history[0].panels
+    ((name, picture),) = many.timeline.panels
+    assert name.startswith("fast over plain at doubling")
+    assert picture.count('class="mark"') == 4
     assert many.timeline.title == "The headlines over 4 published runs"
-    assert [fold.picture for fold in many.history] == [None] * len(many.history)
+    assert not any(fold.panels for fold in many.history)
     assert many.history[0].tables[0].rows
 
 
@@ -148,11 +151,30 @@ def test_the_chart_follows_the_case_whose_speed_changed_and_marks_the_run() -> N
     assert drawn(*quiet, *changed).count(">slower</text>") == 1
 
 
-def test_the_numbers_of_many_runs_do_not_overlap() -> None:
+def test_of_many_runs_few_are_numbered_and_far_apart() -> None:
     runs = [run_of(f"q{number}", seed=number) for number in range(40)]
-    places = [float(x) for x in re.findall(r'<text x="([\d.]+)" y="222"', drawn(*runs))]
-    assert min(after - before for before, after in pairwise(places)) >= 18
+    places = [float(x) for x in re.findall(r'<text x="([\d.]+)" y="182"', drawn(*runs))]
+    assert min(after - before for before, after in pairwise(places)) >= 60
     assert ">40</text>" in drawn(*runs), "the newest run has its number"
+
+
+def test_every_headline_has_a_chart_of_its_own() -> None:
+    runs = [run_of_two(name) for name in ("one", "two")]
+    panels = folds_of(*runs)["history"].panels
+    assert [name.partition(" at ")[0] for name, _ in panels] == ["fast over plain", "plain over fast"]
+    ids = re.findall(r' id="([^"]+)"', "".join(picture for _, picture in panels))
+    assert len(ids) == len(set(ids)) == 4
+    assert [picture.count("<polyline") for _, picture in panels] == [1, 1]
+
+
+def run_of_two(run_id: str) -> Judged:
+    """A run of two headlines."""
+    faster = dataclasses.replace(FAST_BEATS_PLAIN, cases=(SMALL,))
+    slower = dataclasses.replace(faster, name="plain-beats-fast", subject=faster.baseline, baseline=faster.subject)
+    experiment = small_experiment(claims=(faster, slower), headlines=(faster, slower))
+    plan = plan_of(run_id, experiments=[experiment], include=(), sweeps=5)
+    records = records_of(plan, FASTER, noise=0.001)
+    return judged_run(judge_run(plan, records), digest=run_id.encode().hex().ljust(64, "0"))[0]
 
 
 def test_parity_is_drawn_only_where_lines_come_near_it() -> None:
@@ -163,7 +185,7 @@ def test_parity_is_drawn_only_where_lines_come_near_it() -> None:
 def test_one_run_is_a_table_and_no_chart() -> None:
     folds = folds_of(run_of("one"))
     assert list(folds) == ["history"]
-    assert (folds["history"].picture, len(folds["history"].tables[0].rows)) == (None, 1)
+    assert (folds["history"].panels, len(folds["history"].tables[0].rows)) == ((), 1)
 
 
 def test_runs_on_another_gpu_are_listed_apart() -> None:

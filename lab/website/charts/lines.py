@@ -24,13 +24,13 @@ from lab.website.format import megabytes, terabytes_per_second
 
 CROSSOVER, CROSSOVER_STEPS = Frame(512.0, 250.0, 46.0, 178.0, 12.0, 44.0), (0.02, 0.05, 0.1, 0.2, 0.5)
 LADDER, LADDER_STEPS = Frame(760.0, 400.0, 66.0, 200.0, 30.0, 52.0), (0.1e12, 0.2e12, 0.5e12, 1e12, 2e12, 5e12)
-TIMELINE = Frame(700.0, 260.0, 48.0, 240.0, 14.0, 54.0)
+TIMELINE = Frame(376.0, 220.0, 44.0, 4.0, 14.0, 54.0)
 TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # between two ticks, where round values are too few
 MOST_TICKS = 6
-LONGEST_OF_CROSSOVER, LONGEST_OF_TIMELINE = 26, 30  # characters of a line of a name that fit
+LONGEST_OF_CROSSOVER = 26  # characters of a line of a name that fit
 INSET, MARGIN = 18.0, 1.06  # before the first run; around the farthest ends of intervals
-LABEL_WIDTH, NOTE_WIDTH = 18.0, 30.0  # of a run's number; of a value under a mark
+LABEL_WIDTH, NOTE_WIDTH = 60.0, 30.0  # from one run's number to the next; of a value under a mark
 NEAR_PARITY = 1.3  # lines farther from it are drawn without it, or they would be flat
 
 
@@ -137,55 +137,54 @@ def ladder_chart(lines: Sequence[Line], cache_bytes: float, peak_bytes_per_secon
     return picture(frame.width, frame.height, "ladder", "Bandwidth against bytes moved, by scope", about, *parts)
 
 
-def timeline_chart(lines: Sequence[Line], boards: Sequence[str]) -> Markup:
-    """Ratios over published runs; `boards` names the board of each run, oldest first, empty where it is not known.
+def timeline_chart(name: str, track: Line, boards: Sequence[str]) -> Markup:
+    """One ratio over published runs; `boards` names the board of each run, oldest first, empty where it is not known.
 
-    A mark is hollow where its run was on another board than the newest: what differs there may be the board.
+    As wide as a phone, so that its text is read there. A mark is hollow where its run was on another board than the
+    newest: what differs there may be the board.
     """
-    frame, points = TIMELINE, [point for each in lines for point in each.points]
-    low, high = min(point.low for point in points), max(point.high for point in points)
+    frame = TIMELINE
+    low, high = min(point.low for point in track.points), max(point.high for point in track.points)
     if low < NEAR_PARITY and high > 1 / NEAR_PARITY:
         low, high = min(low, 1.0), max(high, 1.0)
     low, high = low / MARGIN, high * MARGIN
     y = Scale(low=low, high=high, start=frame.bottom, end=frame.top)
-    pace = (frame.right - frame.left - 2 * INSET) / max(1, len(boards) - 1)
+    start, pace = frame.left + INSET, (frame.right - frame.left - 2 * INSET) / max(1, len(boards) - 1)
     parts = []
     for value in _ticks(low, high):
         parts += frame.across(y.at(value), f"{value:g}×")
-    every = math.ceil(LABEL_WIDTH / pace) if pace else 1  # label; the newest run always has one
+    every = math.ceil(LABEL_WIDTH / pace)  # label; the newest run always has one
     for run, board in enumerate(boards):
         if (len(boards) - 1 - run) % every:
             continue
         for words, below in ((str(run + 1), 16), (board, 31)):
-            parts.append(text(frame.left + INSET + pace * run, frame.bottom + below, words, "tick", "middle"))
-    parts.append(text(frame.left, frame.bottom + 47, "run, oldest first, and its board", "tick"))
+            parts.append(text(start + pace * run, frame.bottom + below, words, "tick", "middle"))
+    parts.append(text(frame.left, frame.bottom + 47, "run and its board", "tick"))
     if low < 1.0 < high:
         parts.append(line(frame.left, y.at(1.0), frame.right, y.at(1.0), "parity"))
-    names = [label_lines(each.label, LONGEST_OF_TIMELINE) for each in lines]
-    ends = spread([y.at(each.points[-1].value) + 4 for each in lines], 16.0, frame.top + 8, frame.bottom, names)
-    for number, (each, end, name_lines) in enumerate(zip(lines, ends, names, strict=True)):
-        # Lines stand a little apart, so that no interval hides another.
-        start = frame.left + INSET + 7 * (number - (len(lines) - 1) / 2)
-        xs = [start + pace * point.at for point in each.points]
-        parts.append(_track(each, xs, y.at, (frame.right + 12, end, name_lines)))
+    parts.append(_track(track, [start + pace * point.at for point in track.points], y.at))
     about = "Times as fast on a logarithmic axis, with intervals. Hollow: on another board than the newest run."
-    return picture(frame.width, frame.height, "timeline", "Headline ratios by published run", about, *parts)
+    return picture(frame.width, frame.height, name, f"{track.label}, by published run", about, *parts)
 
 
-def _track(track: Line, xs: Sequence[float], y: Callable[[float], float], end: tuple[float, float, list[str]]) -> str:
-    """A line with its marks and their intervals, and a leader from its end to its label, of which `end` is the place
-    and the lines."""
+def _track(
+    track: Line, xs: Sequence[float], y: Callable[[float], float], end: tuple[float, float, list[str]] | None = None
+) -> str:
+    """A line with its marks and their intervals, and where it is not alone a leader from its end to its label, of which
+    `end` is the place and the lines."""
     places = [(x, y(point.value)) for x, point in zip(xs, track.points, strict=True)]
     path = " ".join(f"{x:g},{y:g}" for x, y in places)
     parts = [element("polyline", class_name="rung dotted" if track.dotted else "rung", points=path)]
-    parts.append(line(places[-1][0] + 8, places[-1][1], end[0] - 3, end[1] - 4, "leader"))
+    if end:
+        parts.append(line(places[-1][0] + 8, places[-1][1], end[0] - 3, end[1] - 4, "leader"))
+        parts.append(label(*end))
     for (x, at), point in zip(places, track.points, strict=True):
         if point.low < point.high:
             parts.append(line(x, y(point.high), x, y(point.low), "mark whisker"))
         parts.append(marker(track.series, x, at, point.title, point.hollow))
         if point.note:
             parts.append(text(x, y(point.low) + 17, point.note, "", "middle"))
-    return element("g", *parts, label(*end), class_name=f"s-{track.series}")
+    return element("g", *parts, class_name=f"s-{track.series}")
 
 
 def _ticks(low: float, high: float) -> list[float]:

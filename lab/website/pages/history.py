@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace as View
 
+from markupsafe import Markup
+
 from lab.definition.claim_words import claim_sentence
 from lab.definition.experiment import CEILINGS
 from lab.verdict.alarm import Alarm, Followed
@@ -119,7 +121,6 @@ def history_folds(item: Judged, published: Sequence[Judged]) -> Iterator[Fold]:
     speeds = followed_cases(runs)
     followed = tuple(_followed(item, runs, alarms_of(speeds, runs)))
     boards = board_names(runs)
-    lines = list(_lines(item, followed, runs, boards))
     heads = (*words("Run", "Date", "Board"), *(Head(text=f"{each.heading} at {each.case_label}") for each in followed))
     rows = [_row(number, runs, item, followed, boards[number]) for number in range(len(runs))]
     others = tuple(_other(run) for run in elsewhere(item, published))
@@ -131,7 +132,7 @@ def history_folds(item: Judged, published: Sequence[Judged]) -> Iterator[Fold]:
             f"published run on {item.machine_name}; all are judged by today's rules. Software is named where it is not "
             "that of the run before. Runs on other machines, listed below, neither confirm nor contradict these.",
         ),
-        picture=timeline_chart(lines, boards) if lines else None,
+        panels=tuple(_panels(item, followed, runs, boards)),
         tables=(PageTable(label="Published runs of this experiment", kind="stacks", heads=heads,
                           rows=tuple(reversed(rows))),),
         items=others,
@@ -147,16 +148,16 @@ def history_folds(item: Judged, published: Sequence[Judged]) -> Iterator[Fold]:
 
 
 def chart_on_face(folds: Sequence[Fold]) -> tuple[Fold | None, tuple[Fold, ...]]:
-    """The chart of many runs by itself, and the folds without it; of few runs it stays in its fold."""
-    if not folds or not folds[0].picture or len(folds[0].tables[0].rows) < FEWEST_ON_FACE:
+    """The charts of many runs by themselves, and the folds without them; those of few runs stay in their fold."""
+    if not folds or not folds[0].panels or len(folds[0].tables[0].rows) < FEWEST_ON_FACE:
         return None, tuple(folds)
     first, *others = folds
     runs = len(first.tables[0].rows)
     chart = Fold(
-        id="timeline", title=f"The headlines over {runs} published runs", picture=first.picture,
-        caption="Hollow: on another board than the newest run. All runs: under More.",
+        id="timeline", title=f"The headlines over {runs} published runs", panels=first.panels,
+        lead=("Times as fast. Hollow: on another board than the newest run. All runs: under More.",),
     )  # fmt: skip
-    return chart, (replace(first, picture=None), *others)
+    return chart, (replace(first, panels=()), *others)
 
 
 def _other(run: Judged) -> Words:
@@ -196,7 +197,10 @@ def _ratio(run: Judged, claim: str, case: str) -> float | None:
     return value
 
 
-def _lines(item: Judged, followed: Sequence[View], runs: Sequence[Judged], boards: Sequence[str]) -> Iterator[Line]:
+def _panels(
+    item: Judged, followed: Sequence[View], runs: Sequence[Judged], boards: Sequence[str]
+) -> Iterator[tuple[str, Markup]]:
+    """A chart of each headline under its name: side by side on a desk, one below the other on a phone."""
     for each in followed:
         points = []
         for number, run in enumerate(runs):
@@ -212,7 +216,9 @@ def _lines(item: Judged, followed: Sequence[View], runs: Sequence[Judged], board
                     )
                 )  # fmt: skip
         if len(points) >= FEWEST_RUNS:
-            yield Line(label=each.heading, series=series(item.plan.claim(each.claim).subject), points=tuple(points))
+            style = series(item.plan.claim(each.claim).subject)
+            track = Line(label=each.heading, series=style, points=tuple(points))
+            yield f"{each.heading} at {each.case_label}", timeline_chart(f"timeline-{each.claim}", track, boards)
 
 
 def _row(number: int, runs: Sequence[Judged], item: Judged, followed: Sequence[View], board: str) -> TableRow:
