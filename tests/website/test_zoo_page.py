@@ -12,9 +12,12 @@ from few_experiments import only
 from test_site import Page
 
 from lab.definition.catalogue import choose_experiments
-from lab.definition.plan import Protocol
+from lab.definition.plan import Plan, Protocol
 from lab.evidence.machine import Machine
-from lab.evidence.record import Cell, RunFinish
+from lab.evidence.record import Cell, Record, RunFinish
+from lab.verdict.results import judge_run
+from lab.website.data.judged import Judged, judged_run
+from lab.website.data.zoo import parts_of
 from lab.website.pages.zoo import ratio
 from lab.website.site import build_site
 
@@ -145,12 +148,110 @@ def test_an_operator_that_was_measured_again_alone_takes_its_place_among_the_oth
     assert "--experiment zoo-softmax-4 --sweeps 5" in text
 
 
-def _built(folder: Path) -> dict[str, Any]:
-    """What the zoo's page shows of the only GPU."""
+CLOSER = {(LOST, "quack"): 10.5e-6, (CLOSE, "quack"): 9.5e-6}
+LATER = "2026-01-03T03:30:00Z"
+
+
+def _run(run_id: str, times: dict[Any, float], finished: str, **how: Any) -> tuple[Plan, list[Record]]:
+    """Of all shapes of softmax, or of the `cases` named."""
+    source, on = how.pop("source", "a" * 64), how.pop("on", None)
+    plan = plan_of(run_id, experiments=[SOFTMAX], include=(), **how)
+    return plan, [
+        dataclasses.replace(each, finished_utc=finished) if isinstance(each, RunFinish) else each
+        for each in records_of(plan, TIMES | times, noise=0.0001, source=source, on=on)
+    ]
+
+
+def _published(folder: Path, run_id: str, times: dict[Any, float], finished: str, **how: Any) -> None:
+    publish(folder / "evidence", write_run(folder / run_id, *_run(run_id, times, finished, **how)))
+
+
+def _judged(run_id: str, times: dict[Any, float], finished: str, **how: Any) -> Judged:
+    (item,) = judged_run(judge_run(*_run(run_id, times, finished, **how)), digest=run_id.encode().hex().ljust(64, "0"))
+    return item
+
+
+def test_a_shape_that_was_measured_again_by_the_usual_protocol_stands_as_in_that_run(tmp_path: Path) -> None:
+    """The second run has two of the four shapes: one that it finds better than the screening did, and one worse."""
+    _published(tmp_path, "tour", {}, "2026-01-02T04:00:00Z", protocol=SCREENING)
+    _published(tmp_path, "tour-close", CLOSER, LATER, cases={SOFTMAX.name: [LOST, CLOSE]}, sweeps=7)
+    shown = _built(tmp_path)
+    assert {name: (run["shapes"], run["operators"]) for name, run in shown["runs"].items()} == {
+        "tour-close": (2, ["softmax"]), "tour": (2, ["softmax"]),
+    }  # fmt: skip
+    assert (shown["shapes"], shown["measured_again"]) == (4, 2)
+    for scope in shown["scopes"].values():
+        ratios = {case: each["ratio"] for case, each in scope["cases"].items()}
+        assert ratios == pytest.approx({LOST: 1.05, CLOSE: 0.95} | dict.fromkeys(WON, 1.2), rel=0.02)
+        assert {case: each["run"] for case, each in scope["cases"].items()} == {
+            LOST: "tour-close", CLOSE: "tour-close", **dict.fromkeys(WON, "tour"),
+        }  # fmt: skip
+        assert (scope["all"]["cases"], scope["all"]["level_cases"]) == (4, 3)
+        assert scope["operators"]["softmax"]["smallest"] == pytest.approx(0.95, rel=0.02)
+        assert scope["rivals"]["quack"]["smallest"] == pytest.approx(0.95, rel=0.02)
+    assert shown["scopes"]["device_cold"]["proven"] == 1, "by the second run: the screening alone proves nothing there"
+    page = Page(tmp_path / "site" / "zoo" / "index.html")
+    assert (
+        "Of the 4 shapes, 2 were measured again later, from the same source and with the usual number of samples: "
+        "their times here are those of run tour-close." in page.text
+    )
+    assert f"../runs/{shown['runs']['tour-close']['digest'][:12]}/index.html" in page.links
+    assert "may lie on its other side where it was not measured again." in page.text
+    assert "lab zoo softmax --sample 4 --sweeps 5 --run-id <run-id> --decide 7" in page.text
+    assert "./scripts/benchmark" not in page.text
+    with (tmp_path / "site" / "zoo" / "shapes.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["run"] for row in rows if row["case"] in (LOST, CLOSE)} == {"tour-close"}
+    assert {row["run"] for row in rows if row["case"] in WON} == {"tour"}
+
+
+@pytest.mark.parametrize(
+    ("finished", "how"),
+    [
+        (LATER, {"source": "b" * 64}),
+        (LATER, {"protocol": SCREENING}),
+        ("2026-01-01T03:30:00Z", {}),
+    ],
+    ids=["another source", "another screening", "an older run"],
+)
+def test_only_a_later_run_of_the_source_by_the_usual_protocol_stands_for_a_shape(
+    finished: str, how: dict[str, Any]
+) -> None:
+    tour = _judged("tour", {}, "2026-01-02T04:00:00Z", protocol=SCREENING)
+    other = _judged("other", CLOSER, finished, cases={SOFTMAX.name: [LOST]}, **how)
+    assert [(part.item, len(part.cases), part.again) for part in parts_of([other, tour])] == [(tour, 4, False)]
+
+
+def test_of_several_runs_that_measured_a_shape_again_the_last_stands_for_it() -> None:
+    tour = _judged("tour", {}, "2026-01-02T04:00:00Z", protocol=SCREENING)
+    first = _judged("first", CLOSER, LATER, cases={SOFTMAX.name: [LOST, CLOSE]})
+    last = _judged("last", CLOSER, "2026-01-04T03:30:00Z", cases={SOFTMAX.name: [LOST]})
+    parts = parts_of([last, tour, first])
+    assert {part.run_id: [case.name for case in part.cases] for part in parts} == {
+        "tour": WON, "first": [CLOSE], "last": [LOST],
+    }  # fmt: skip
+
+
+def test_a_run_on_another_gpu_stands_for_no_shape_of_this_one(tmp_path: Path) -> None:
+    _published(tmp_path, "tour", {}, "2026-01-02T04:00:00Z", protocol=SCREENING)
+    h200 = machine(gpu="NVIDIA H200")
+    _published(tmp_path, "tour-close", CLOSER, LATER, cases={SOFTMAX.name: [LOST]}, on=h200)
+    assert {gpu: each["measured_again"] for gpu, each in _gpus(tmp_path).items()} == {
+        "NVIDIA H100 80GB HBM3": 0, "NVIDIA H200": 0,
+    }  # fmt: skip
+
+
+def _gpus(folder: Path) -> dict[str, Any]:
+    """What the zoo's page shows of each GPU."""
     (folder / "decisions").mkdir()
     with only(("gpu-ceilings",)):
         build_site(folder / "site", folder / "decisions", folder / "evidence", remembered=folder / "kept")
-    (shown,) = json.loads((folder / "site" / "zoo" / "data.json").read_text())["gpus"].values()
+    return dict(json.loads((folder / "site" / "zoo" / "data.json").read_text())["gpus"])
+
+
+def _built(folder: Path) -> dict[str, Any]:
+    """What it shows of the only one."""
+    (shown,) = _gpus(folder).values()
     return dict(shown)
 
 

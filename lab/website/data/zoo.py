@@ -4,11 +4,92 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from lab.definition.plan import PlannedExperiment
+from lab.definition.catalogue import ZOO
+from lab.definition.plan import PlannedCase, PlannedExperiment, Protocol
+from lab.definition.planning import make_protocol
 from lab.verdict.judge import Status
 from lab.verdict.standing import BySweep, Spread, Standing, spread, standing, subjects, worst_first
 from lab.website.data.judged import Judged
-from lab.website.data.typed import DATA_SCHEMA, ByCase, ByScope, Digest, plain_json
+from lab.website.data.typed import DATA_SCHEMA, ByCase, ByScope, Digest, plain_json, taken
+
+# Which run stands for which shape of an operator.
+USUAL_BLOCK = make_protocol(Protocol().sweeps, "cuda").block  # samples
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """An experiment of a run, and those of its cases that are shown as it measured them. `again`: a screening measured
+    them before."""
+
+    item: Judged
+    cases: tuple[PlannedCase, ...]
+    again: bool
+
+    @property
+    def run_id(self) -> str:
+        return str(self.item.evidence["run_id"])
+
+
+def parts_of(items: Sequence[Judged]) -> list[Part]:
+    """`items`: the published experiments of one operator on one GPU. The fullest, and where that is a screening, the
+    runs that measured some of its shapes again: each shape stands in the last of these."""
+    fullest = max(items, key=_fullness)
+    closer = sorted((each for each in items if _is_closer(each, fullest)), key=lambda each: each.finished_utc)
+    stands = {case.name: fullest for case in fullest.plan.included_cases}
+    for each in closer:
+        stands |= dict.fromkeys(stands.keys() & _spoken(each), each)
+    shown = ((each, tuple(case for case in each.plan.included_cases if stands.get(case.name) is each))
+             for each in (fullest, *closer))  # fmt: skip
+    return [
+        Part(item=each, cases=cases, again=each is not fullest) for each, cases in shown if cases or each is fullest
+    ]
+
+
+def is_screening(item: Judged) -> bool:
+    """Whether `lab zoo` measured it, with fewer samples than the usual protocol takes."""
+    return item.name.startswith(ZOO) and bool(item.evidence) and item.evidence["block"] < USUAL_BLOCK
+
+
+def _is_closer(item: Judged, screening: Judged) -> bool:
+    """Whether it measured the same source later, and by the usual protocol."""
+    source = screening.evidence["source_digest"]
+    return (
+        is_screening(screening)
+        and not is_screening(item)
+        and item.finished_utc > screening.finished_utc
+        and bool(source)
+        and item.evidence["source_digest"] == source
+    )
+
+
+def _fullness(item: Judged) -> tuple[int, str]:
+    """At how many shapes it says something, and when. How many rivals took part does not count, or an older run could
+    stand before a newer one."""
+    return len(_spoken(item)), item.finished_utc
+
+
+def _spoken(item: Judged) -> set[str]:
+    """The cases that it says something about."""
+    return {
+        case
+        for claim in item.data["claims"].values()
+        for case, verdict in claim["cases"].items()
+        if verdict["status"] != Status.NO_EVIDENCE
+    }
+
+
+def operator_of(item: Judged) -> str:
+    """The operator whose calls the experiment has."""
+    return item.plan.cases[0].op
+
+
+# The data.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShapeOfZoo(Standing):
+    """One case in one scope. `ratio` is the best rival's p50 over its subject's: above 1 the subject is the faster one.
+    Both are of the sweeps of one run that measured the two."""
+
+    run: Annotated[str, "The id of that run."]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,7 +97,7 @@ class ScopeOfZoo:
     """Of all shapes together, of each operator, and of each shape, the worst first; those alone at which the lab's
     kernel and a rival have a time."""
 
-    cases: ByCase[Standing]
+    cases: ByCase[ShapeOfZoo]
     proven: Annotated[int, "The cases at which the rules for claims find it level with every rival that has a ratio."]
     operators: Annotated[Mapping[str, Spread], "By operator, against the best rival."]
     rivals: Annotated[Mapping[str, Spread], "By rival, against it alone."]
@@ -25,10 +106,13 @@ class ScopeOfZoo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ZooRun:
+    """`shapes`: how many of them are shown as this run measured them, of these operators."""
+
     digest: Digest
     finished_utc: str
     fewest_sweeps: int
     most_sweeps: int
+    shapes: int
     operators: tuple[str, ...]
 
 
@@ -37,6 +121,7 @@ class ZooOfGpu:
     runs: Annotated[Mapping[str, ZooRun], "By run id, the newest first."]
     level: Annotated[float, "The ratio to the best rival from which on a kernel counts as level with it."]
     shapes: int
+    measured_again: Annotated[int, "The shapes that a later run measured again by the usual protocol."]
     scopes: ByScope[ScopeOfZoo]
 
 
@@ -46,55 +131,59 @@ class ZooData:
     gpus: Annotated[Mapping[str, ZooOfGpu], "By GPU."]
 
 
-Run = Sequence[Judged]  # those of its experiments that are shown
-
-
-def zoo_data(gpus: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
-    """`gpus`: the runs on each, the newest first, which together show each operator once. Plain JSON values; SI units;
-    the unit in the key."""
-    data: dict[str, Any] = plain_json(ZooData(schema=DATA_SCHEMA, gpus={gpu: _gpu(runs) for gpu, runs in gpus.items()}))
+def zoo_data(gpus: Mapping[str, Sequence[Part]]) -> dict[str, Any]:
+    """`gpus`: what is shown of each, which has every operator's shapes once. Plain JSON values; SI units; the unit in
+    the key."""
+    data: dict[str, Any] = plain_json(
+        ZooData(schema=DATA_SCHEMA, gpus={gpu: _gpu(parts) for gpu, parts in gpus.items()})
+    )
     return data
 
 
-def _gpu(runs: Sequence[Run]) -> ZooOfGpu:
-    items = [item for run in runs for item in run]
-    plan = items[0].plan
+def by_run(parts: Sequence[Part]) -> dict[str, list[Part]]:
+    """By run id, the newest first."""
+    runs: dict[str, list[Part]] = {}
+    for part in sorted(parts, key=lambda part: part.item.finished_utc, reverse=True):
+        runs.setdefault(part.run_id, []).append(part)
+    return runs
+
+
+def _gpu(parts: Sequence[Part]) -> ZooOfGpu:
+    plan = parts[0].item.plan
     return ZooOfGpu(
-        runs={run[0].evidence["run_id"]: _run(run) for run in runs},
+        runs={run_id: _run(run) for run_id, run in by_run(parts).items()},
         level=_level(plan),
-        shapes=sum(len(item.plan.included_cases) for item in items),
-        scopes={scope: _scope(items, scope) for scope in plan.scopes},
+        shapes=sum(len(part.cases) for part in parts),
+        measured_again=sum(len(part.cases) for part in parts if part.again),
+        scopes={scope: _scope(parts, scope) for scope in plan.scopes},
     )
 
 
-def _run(items: Run) -> ZooRun:
+def _run(parts: Sequence[Part]) -> ZooRun:
+    items = [part.item for part in parts]
     return ZooRun(
         digest=items[0].digest, finished_utc=items[0].finished_utc,
         fewest_sweeps=min(item.evidence["fewest_sweeps"] for item in items),
         most_sweeps=max(item.evidence["most_sweeps"] for item in items),
-        operators=tuple(operator_of(item) for item in items),
+        shapes=sum(len(part.cases) for part in parts), operators=tuple(map(operator_of, items)),
     )  # fmt: skip
 
 
-def operator_of(item: Judged) -> str:
-    """The operator whose calls the experiment has."""
-    return item.plan.cases[0].op
-
-
-def _scope(items: Sequence[Judged], scope: str) -> ScopeOfZoo:
-    level = _level(items[0].plan)
+def _scope(parts: Sequence[Part], scope: str) -> ScopeOfZoo:
+    level = _level(parts[0].item.plan)
     found: dict[str, list[Standing]] = {}
     against: dict[str, list[Standing]] = {}
-    for item in items:
-        held = subjects(item.plan, scope)
-        for case, seconds in _times(item, scope):
-            found.setdefault(operator_of(item), []).extend(standing(case, scope, seconds, held))
+    for part in parts:
+        held = subjects(part.item.plan, scope)
+        for case, seconds in _times(part, scope):
+            found.setdefault(operator_of(part.item), []).extend(standing(case, scope, seconds, held))
             for rival, subject in held.items():
                 against.setdefault(rival, []).extend(standing(case, scope, seconds, {rival: subject}))
     every = worst_first(one for standings in found.values() for one in standings)
+    runs = {case.name: part.run_id for part in parts for case in part.cases}
     return ScopeOfZoo(
-        cases={each.case: each for each in every},
-        proven=sum(_is_proven(item, case.name, scope) for item in items for case in item.plan.included_cases),
+        cases={each.case: taken(ShapeOfZoo, each, run=runs[each.case]) for each in every},
+        proven=sum(_is_proven(part.item, case.name, scope) for part in parts for case in part.cases),
         operators={op: spread(standings, level) for op, standings in found.items() if standings},
         rivals={rival: spread(against[rival], level) for rival in sorted(against) if against[rival]},
         all=spread(every, level) if every else None,
@@ -107,10 +196,10 @@ def _is_proven(item: Judged, case: str, scope: str) -> bool:
     return bool(statuses) and all(status == Status.SUPPORTED for status in statuses)
 
 
-def _times(item: Judged, scope: str) -> Iterator[tuple[str, dict[str, BySweep]]]:
+def _times(part: Part, scope: str) -> Iterator[tuple[str, dict[str, BySweep]]]:
     """Of each case the medians of every implementation that has one."""
-    for case in item.plan.included_cases:
-        scopes = {name: cell.get("scopes", {}) for name, cell in item.data["cells"][case.name].items()}
+    for case in part.cases:
+        scopes = {name: cell.get("scopes", {}) for name, cell in part.item.data["cells"][case.name].items()}
         yield case.name, {name: _by_sweep(timed[scope]) for name, timed in scopes.items() if scope in timed}
 
 

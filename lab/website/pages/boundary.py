@@ -5,16 +5,15 @@ from types import SimpleNamespace as View
 
 from lab.definition.catalogue import ZOO
 from lab.definition.experiment import CEILINGS
-from lab.definition.plan import METRIC_SETS, PlannedCase, Protocol
-from lab.definition.planning import make_protocol
+from lab.definition.plan import METRIC_SETS, PlannedCase
 from lab.verdict.statistics import per_cent
 from lab.website.data.judged import Judged
+from lab.website.data.zoo import is_screening
 from lab.website.figure import DataView, Sentence, extremes
 from lab.website.pages.labels import DTYPES, TITLES, case_label, listed, shape_label
 
 # What measures a run again: exactly the options that it was given, as its plan and its evidence have them.
 RUN_ID = "<run-id>"
-USUAL_BLOCK = make_protocol(Protocol().sweeps, "cuda").block  # samples
 TUNED = "LAB_TUNED"  # lab.kernels.tuned.VARIABLE, by a name that needs no PyTorch; not empty with --with-tuned
 
 
@@ -31,11 +30,6 @@ def run_command(run: Sequence[Judged]) -> str:
         return _screening_command(run)
     named = [item for item in run if item.plan.name != CEILINGS] or run
     return _command([item.plan.name for item in named], _options(named, whole=True))
-
-
-def is_screening(shown: Judged) -> bool:
-    """Whether `lab zoo` measured it, with fewer samples than the usual protocol takes."""
-    return shown.name.startswith(ZOO) and bool(shown.evidence) and shown.evidence["block"] < USUAL_BLOCK
 
 
 def _screening_command(run: Sequence[Judged]) -> str:

@@ -1,5 +1,5 @@
 """How often is the lab's kernel within two per cent of the best? The page of the fullest `lab zoo` of each operator on
-each GPU."""
+each GPU, and of what measured its close shapes again."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -7,24 +7,24 @@ from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.catalogue import ZOO
-from lab.verdict.judge import EQUIVALENCE_MARGIN, Status
+from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.website import format
 from lab.website.addresses import short
 from lab.website.charts.rows import Strip, strips
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
-from lab.website.data.zoo import Run, operator_of, zoo_data
-from lab.website.figure import DataView, Sentence, sentence
+from lab.website.data.zoo import Part, by_run, is_screening, operator_of, parts_of, zoo_data
+from lab.website.figure import DataView, Sentence, joined, sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
-from lab.website.pages.boundary import is_screening, run_command
+from lab.website.pages.boundary import run_command
 from lab.website.pages.history import run_link, verdict_link
 from lab.website.pages.labels import case_label, listed, operator_title, profile_title, scope_title
 from lab.website.pages.outline import outlines
-from lab.website.table import Head, Link, PageTable, TableRow, column, csv_table, named, row
+from lab.website.table import Head, Link, PageTable, TableRow, Words, column, csv_table, named, row
 
 PAGE = "zoo/index.html"
-COLUMNS = ("case", "scope", "subject", "seconds", "rival", "rival_seconds", "ratio")  # of the CSV, after the GPU
+COLUMNS = ("case", "scope", "subject", "seconds", "rival", "rival_seconds", "ratio", "run")  # of the CSV, after the GPU
 WORST = 10  # shapes that are listed in each scope
 GOAL = 0.95  # of the shapes: level or ahead
 WHERE = {"device_cold": "with nothing cached", "graph": "in CUDA graphs"}
@@ -60,39 +60,27 @@ def zoo_pages(context: SiteContext) -> Iterator[PageGroup]:
     """zoo/index.html, its data and the table of all shapes; nothing where no such run was published."""
     machines = {past.digest: past.machine_name for past in outlines(context).published}
     gpus = {
-        gpu: _runs(items)
+        gpu: _shown(items)
         for gpu, items in grouped(filter(_is_of_zoo, context.published), lambda item: machines[item.digest]).items()
     }
-    gpus = dict(sorted(gpus.items(), key=lambda gpu: gpu[1][0][0].finished_utc, reverse=True))
+    gpus = dict(sorted(gpus.items(), key=lambda gpu: gpu[1][0].item.finished_utc, reverse=True))
     if gpus:
-        keys = [item.key for runs in gpus.values() for run in runs for item in run]
+        keys = [part.item.key for parts in gpus.values() for part in parts]
         yield PageGroup(name="zoo", shows=keys, make=partial(_pages, gpus))
 
 
-def _runs(items: Sequence[Judged]) -> list[list[Judged]]:
-    """Of each operator the fullest experiment, by run, the newest first: an operator can be measured again alone."""
-    fullest = [max(of_one, key=_fullness) for of_one in grouped(items, operator_of).values()]
-    runs = grouped(fullest, lambda item: item.digest).values()
-    return sorted(runs, key=lambda run: run[0].finished_utc, reverse=True)
+def _shown(items: Sequence[Judged]) -> list[Part]:
+    """Of each operator what is shown, the newest run first: an operator can be measured again alone."""
+    operators = [parts_of(of_one) for of_one in grouped(items, operator_of).values()]
+    operators.sort(key=lambda parts: parts[0].item.finished_utc, reverse=True)
+    return [part for parts in operators for part in parts]
 
 
-def _fullness(item: Judged) -> tuple[int, str]:
-    """How many shapes it says something about, and when: what `lab zoo` measures again by the usual protocol are the
-    close ones alone. How many rivals took part does not count, or an older run could stand before a newer one."""
-    shapes = {
-        case
-        for claim in item.data["claims"].values()
-        for case, verdict in claim["cases"].items()
-        if verdict["status"] != Status.NO_EVIDENCE
-    }
-    return len(shapes), item.finished_utc
-
-
-def _pages(runs: Mapping[str, Sequence[Run]]) -> Iterator[Output]:
-    data = zoo_data(runs)
+def _pages(gpus: Mapping[str, Sequence[Part]]) -> Iterator[Output]:
+    data = zoo_data(gpus)
     view = DataView(data)
-    gpus = [_gpu(gpu, of_gpu, view.at("gpus", gpu)) for gpu, of_gpu in runs.items()]
-    yield Document(path=PAGE, template="zoo.html", view={"gpus": gpus})
+    views = [_gpu(gpu, parts, view.at("gpus", gpu)) for gpu, parts in gpus.items()]
+    yield Document(path=PAGE, template="zoo.html", view={"gpus": views})
     yield Attachment(path="zoo/data.json", content=data_text(data, "zoo/data.json", "zoo"))
     yield csv_table("zoo/shapes.csv", ("gpu", *COLUMNS), _standings(data))
 
@@ -103,11 +91,12 @@ def _standings(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
             yield from ((gpu, *(each[name] for name in COLUMNS)) for each in scope["cases"].values())
 
 
-def _gpu(gpu: str, runs: Sequence[Run], view: DataView) -> View:
-    items = [item for run in runs for item in run]
+def _gpu(gpu: str, parts: Sequence[Part], view: DataView) -> View:
+    items = [part.item for part in parts]
     first = items[0]
     return View(
-        name=gpu, runs=[_run(run, view.at("runs", run[0].evidence["run_id"])) for run in runs],
+        name=gpu, runs=[_run(run, view.at("runs", run_id)) for run_id, run in by_run(parts).items()],
+        again=_again(parts, view), commands=list(_commands(parts)),
         in_place=any(len({claim.subject for claim in item.plan.claims}) > 1 for item in items),
         goal=_goal(view, first.plan.scopes), shapes=view.figure("shapes"),
         screened=any(map(is_screening, items)), level=view.figure("level", show=str),
@@ -123,17 +112,42 @@ def _gpu(gpu: str, runs: Sequence[Run], view: DataView) -> View:
             "{scopes/device_cold/proven}.",
             ratio=ratio,
         ),
-        scopes=[_scope(scope, items, view.at("scopes", scope), short(first.digest)) for scope in first.plan.scopes],
+        scopes=[_scope(scope, parts, view.at("scopes", scope), short(first.digest)) for scope in first.plan.scopes],
     )  # fmt: skip
 
 
-def _run(items: Run, view: DataView) -> View:
+def _run(parts: Sequence[Part], view: DataView) -> View:
+    first = parts[0].item
     return View(
-        id=items[0].evidence["run_id"], link=run_link(items[0]), date=format.day(items[0].finished_utc),
-        processes=_processes(view), cut_short=bool(items[0].evidence["cut_short"]),
-        commit=items[0].evidence["commit"][:7], screening=is_screening(items[0]),
-        operators=", ".join(operator_title(operator_of(item)) for item in items), command=run_command(items),
+        id=parts[0].run_id, link=run_link(first), date=format.day(first.finished_utc), processes=_processes(view),
+        cut_short=bool(first.evidence["cut_short"]), commit=first.evidence["commit"][:7],
+        screening=is_screening(first), operators=", ".join(operator_title(operator_of(part.item)) for part in parts),
     )  # fmt: skip
+
+
+def _again(parts: Sequence[Part], view: DataView) -> Words:
+    """How many shapes were measured again, and by which runs; nothing where none was."""
+    runs = by_run([part for part in parts if part.again])
+    if not runs:
+        return ()
+    links = joined(((Link(run_id, run_link(run[0].item)),) for run_id, run in runs.items()), " and ")
+    return (
+        *sentence(
+            view,
+            "Of the {shapes} shapes, {measured_again} were measured again later, from the same source and with the "
+            "usual number of samples: their times here are those of run ",
+        ),
+        *links, ".",
+    )  # fmt: skip
+
+
+def _commands(parts: Sequence[Part]) -> Iterator[str]:
+    """What measures each run again. What one measured again after a screening comes with its `--decide`."""
+    decided = {operator_of(part.item): part.item.evidence["sweeps"] for part in parts if part.again}
+    for run in by_run([part for part in parts if not part.again]).values():
+        items = [part.item for part in run]
+        sweeps = max((decided.get(operator_of(item), 0) for item in items), default=0)
+        yield run_command(items) + (f" --decide {sweeps}" if sweeps else "")
 
 
 def _processes(view: DataView) -> Sentence:
@@ -150,10 +164,10 @@ def _goal(view: DataView, scopes: Sequence[str]) -> str:
     return " and ".join(f"{word} {listed(places)}" for word, places in said.items() if places) or "not yet tried"
 
 
-def _scope(scope: str, items: Sequence[Judged], view: DataView, run: str) -> View:
+def _scope(scope: str, parts: Sequence[Part], view: DataView, run: str) -> View:
     """`run` tells the ids of two GPUs apart."""
-    title = scope_title(scope)
-    cases = {case.name: (case_label(case), item) for item in items for case in item.plan.included_cases}
+    title, items = scope_title(scope), [part.item for part in parts if not part.again]
+    cases = {case.name: (case_label(case), part.item) for part in parts for case in part.cases}
     worst = [(name, *cases[name]) for name in list(view.value("cases"))[:WORST]]
     return View(
         id=f"{scope}-{run}", title=title,
