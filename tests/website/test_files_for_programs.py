@@ -1,6 +1,7 @@
 """CSV, JSON Schemas, sitemap and manifest: what programs read of the site."""
 
 import csv
+import hashlib
 import io
 import json
 import xml.etree.ElementTree as ET
@@ -15,6 +16,7 @@ from factory import LARGE, SMALL, plan_of, records_of, small_experiment, take_st
 from lab.errors import LabError
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
+from lab.website.data.typed import DATA_SCHEMA
 from lab.website.files.csv_tables import csv_files, csv_text
 from lab.website.files.inventory import checked_base_url, sitemap
 from lab.website.files.schemas import DOCUMENTS, data_text, schema
@@ -122,6 +124,22 @@ def test_a_schema_is_valid_and_closed_and_tells_the_units(name: str) -> None:
         for field, property in part.get("properties", {}).items():
             if field.endswith(("seconds", "bytes", "hertz", "percent", "watts", "per_second")) and "type" in property:
                 assert property.get("description") or property["type"] == "object", f"{name}: {field} has no unit"
+
+
+def shape_of(schema: Any) -> Any:
+    """A schema without the texts that describe it; a property may be called `description` too."""
+    if isinstance(schema, dict):
+        told = ("description", "title")
+        return {key: shape_of(value) for key, value in schema.items() if key not in told or isinstance(value, dict)}
+    return [shape_of(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def test_the_number_of_the_data_files_stands_for_one_shape_of_them() -> None:
+    """Where this fails, the data files have another shape than those that were published under their number: raise
+    DATA_SCHEMA, say in the changelog what changed, and write the new number and digest here."""
+    shapes = {name: shape_of(schema(name)) for name in DOCUMENTS if name != "manifest"}  # which has its own number
+    digest = hashlib.sha256(json.dumps(shapes, sort_keys=True).encode()).hexdigest()
+    assert (DATA_SCHEMA, digest[:16]) == (12, "bc18b98202082081")
 
 
 def test_a_schema_refuses_what_it_does_not_know_and_what_is_missing() -> None:

@@ -18,7 +18,9 @@ ByProfile = Annotated[Mapping[str, T], "By profile."]
 ByScope = Annotated[Mapping[str, T], "By scope."]
 Digest = Annotated[str, re.compile("^([0-9a-f]{64})?$")]
 DIGITS = 7
-DATA_SCHEMA = 11  # up to 10 the data files had the number of the records
+# Raised whenever a data file gets another shape: a field more, one less, or one of another type. Schemas are closed, so
+# the schema of one number would refuse the data of the other. Up to 10 the data files had the number of the records.
+DATA_SCHEMA = 12
 
 
 class Member(NamedTuple):
