@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from factory import measured_run, publish
+from test_architecture import imports
 
 from lab.evidence.source import ROOT
+from lab.website.data.judged_cache import JUDGING
 from lab.website.files.inventory import read_files
 
 TIMES = {"torch-baseline": 230e-6, "torch-fused": 30e-6, "torch-compile": 23e-6, "triton-fused-rmsnorm": 22e-6}
@@ -29,6 +31,15 @@ HABITS = {
     "plain": {"TZ": "America/St_Johns", "LC_ALL": "C", "PYTHONHASHSEED": "0", "PYTHONUTF8": "0", "COLUMNS": "20"},
     "elsewhere": {"TZ": "Pacific/Kiritimati", "LC_ALL": "tr_TR.UTF-8", "PYTHONHASHSEED": "4242", "LANG": "de_DE.UTF-8"},
 }
+
+
+def test_data_that_are_kept_are_made_anew_where_any_module_behind_them_changes() -> None:
+    folder = ROOT / "lab" / "website" / "data"
+    makers = (folder / "judged.py", *folder.glob("published*.py"))
+    behind = {f"{module.replace('.', '/')}.py" for path in makers for module in imports(path)}
+    watched = {path.relative_to(ROOT).as_posix() for place in JUDGING for path in ROOT.glob(place)}
+    assert "lab/website/data/typed.py" in behind
+    assert {name for name in behind if name.startswith("lab/website/") and (ROOT / name).is_file()} <= watched
 
 
 @pytest.fixture(scope="module")
