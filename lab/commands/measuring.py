@@ -91,9 +91,18 @@ def measure_there(options: argparse.Namespace) -> None:
     measure_on_box(journey, say)
 
 
+# In one process, for to load PyTorch and the definitions takes seconds. What is installed there may be of another
+# version, and knows these two commands.
+PLAN_AND_RUN = """
+import sys
+from lab.cli import main
+sys.exit(main(["plan", *sys.argv[1:]]) or main(["run", *sys.argv[1:]]))
+""".strip()
+
+
 def command_there(arguments: Sequence[str], python: str) -> str:
     """The shell command that plans and measures in the project's folder on a box."""
-    measure = '"$lab_python" -m lab.cli plan "$@" && exec "$lab_python" -m lab.cli run "$@"'
+    measure = f'exec "$lab_python" -c {shlex.quote(PLAN_AND_RUN)} "$@"'
     if project().is_the_labs_own:
         prepare = (f"export LAB_PYTHON={shlex.quote(python)}; " if python else "") + "source scripts/setup"
     else:

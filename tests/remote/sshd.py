@@ -34,7 +34,8 @@ class Sshd:
 
 @contextmanager
 def sshd(folder: Path) -> Iterator[Sshd]:
-    """Serves this user on a free port, without PAM, with a key of its own.
+    """Serves this user on a free port, without PAM, with a key and a home of its own: what a user's ~/.bashrc starts,
+    bash would start with each of a hundred connections.
 
     What it leaves running becomes a child of this process, which never waits for it, as in a container without init.
     """
@@ -48,7 +49,7 @@ def sshd(folder: Path) -> Iterator[Sshd]:
     (folder / "config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         f"PidFile {folder}/pid\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nMaxStartups 100\n"
-        f"SetEnv PYTHONPATH={small_caches.PYTHONPATH}\n"
+        f"SetEnv PYTHONPATH={small_caches.PYTHONPATH} HOME={folder}\n"
     )
     log = (folder / "log").open("wb")
     server = subprocess.Popen([SSHD, "-D", "-e", "-f", str(folder / "config")], stdout=log, stderr=log)

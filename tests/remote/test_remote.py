@@ -105,7 +105,7 @@ def test_the_box_is_stopped_whatever_happens(server: Sshd, tree: Path) -> None:
 
 
 NO_PYTHON = {
-    "a project": (False, "", "python3: command not found"),
+    "a project": (False, "", "exec: python3: not found"),
     "a named interpreter": (False, "/none/python", "/none/python: No such file or directory"),
     "the lab's own": (True, "", "setup: Python 3.11, 3.12 or 3.13 is needed; none is on the PATH"),
 }
