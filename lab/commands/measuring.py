@@ -91,7 +91,7 @@ def measure_there(options: argparse.Namespace) -> None:
     measure_on_box(journey, say)
 
 
-# In one process, for to load PyTorch and the definitions takes seconds. What is installed there may be of another
+# In one process, since loading PyTorch and the definitions takes seconds. What is installed there may be of another
 # version, and knows these two commands.
 PLAN_AND_RUN = """
 import sys

@@ -47,6 +47,12 @@ def test_it_says_by_how_much_with_what_verdict_and_where() -> None:
     assert text.endswith("Measured on one NVIDIA H100 80GB HBM3, in GPU time with nothing cached.")
 
 
+def test_where_a_case_was_not_measured_it_counts_the_others() -> None:
+    text = answer_of(item_of(outcomes={(LARGE.name, "fast"): ("failed", "out of memory")}))
+    assert "1.5" in text
+    assert " as fast as plain (holds at 1 of 2). Measured on " in text
+
+
 def test_every_figure_of_it_has_a_source() -> None:
     item = item_of()
     figures = [part for part in answer(item, DataView(item.data)) if isinstance(part, Figure)]

@@ -188,8 +188,9 @@ def _tally(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
     if undecided and not (supported and supported.value):
         return (f" ({claim_word(claim_data)})",)
     word = claim_word(claim_data)
-    # What is undecided at the others stands in the table below.
-    lead = "" if undecided or claim_data["status"] == Status.SUPPORTED or word == FAILS else f"{word}; "
+    # What is undecided at the others, or not measured, stands in the table below.
+    told = undecided or claim_data["status"] in (Status.SUPPORTED, Status.NO_EVIDENCE) or word == FAILS
+    lead = "" if told else f"{word}; "
     words: Sentence = (f" ({lead}holds at ", supported or "none", " of ", judged or "none")
     return (*words, ", a tie at ", ties, ")") if ties and ties.value and supported and judged else (*words, ")")
 
