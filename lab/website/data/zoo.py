@@ -4,86 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from lab.definition.catalogue import ZOO
-from lab.definition.plan import PlannedCase, PlannedExperiment, Protocol
-from lab.definition.planning import make_protocol
+from lab.definition.plan import PlannedExperiment
 from lab.verdict.judge import Status
 from lab.verdict.standing import BySweep, Spread, Standing, spread, standing, subjects, worst_first
 from lab.website.data.judged import Judged
 from lab.website.data.typed import DATA_SCHEMA, ByCase, ByScope, Digest, plain_json, taken
-
-# Which run stands for which shape of an operator.
-USUAL_BLOCK = make_protocol(Protocol().sweeps, "cuda").block  # samples
+from lab.website.data.zoo_runs import Part, by_run, operator_of
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
-    """An experiment of a run, and those of its cases that are shown as it measured them. `again`: a screening measured
-    them before."""
-
-    item: Judged
-    cases: tuple[PlannedCase, ...]
-    again: bool
-
-    @property
-    def run_id(self) -> str:
-        return str(self.item.evidence["run_id"])
-
-
-def parts_of(items: Sequence[Judged]) -> list[Part]:
-    """`items`: the published experiments of one operator on one GPU. The fullest, and where that is a screening, the
-    runs that measured some of its shapes again: each shape stands in the last of these."""
-    fullest = max(items, key=_fullness)
-    closer = sorted((each for each in items if _is_closer(each, fullest)), key=lambda each: each.finished_utc)
-    stands = {case.name: fullest for case in fullest.plan.included_cases}
-    for each in closer:
-        stands |= dict.fromkeys(stands.keys() & _spoken(each), each)
-    shown = ((each, tuple(case for case in each.plan.included_cases if stands.get(case.name) is each))
-             for each in (fullest, *closer))  # fmt: skip
-    return [
-        Part(item=each, cases=cases, again=each is not fullest) for each, cases in shown if cases or each is fullest
-    ]
-
-
-def is_screening(item: Judged) -> bool:
-    """Whether `lab zoo` measured it, with fewer samples than the usual protocol takes."""
-    return item.name.startswith(ZOO) and bool(item.evidence) and item.evidence["block"] < USUAL_BLOCK
-
-
-def _is_closer(item: Judged, screening: Judged) -> bool:
-    """Whether it measured the same source later, and by the usual protocol."""
-    source = screening.evidence["source_digest"]
-    return (
-        is_screening(screening)
-        and not is_screening(item)
-        and item.finished_utc > screening.finished_utc
-        and bool(source)
-        and item.evidence["source_digest"] == source
-    )
-
-
-def _fullness(item: Judged) -> tuple[int, str]:
-    """At how many shapes it says something, and when. How many rivals took part does not count, or an older run could
-    stand before a newer one."""
-    return len(_spoken(item)), item.finished_utc
-
-
-def _spoken(item: Judged) -> set[str]:
-    """The cases that it says something about."""
-    return {
-        case
-        for claim in item.data["claims"].values()
-        for case, verdict in claim["cases"].items()
-        if verdict["status"] != Status.NO_EVIDENCE
-    }
-
-
-def operator_of(item: Judged) -> str:
-    """The operator whose calls the experiment has."""
-    return item.plan.cases[0].op
-
-
-# The data.
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShapeOfZoo(Standing):
     """One case in one scope. `ratio` is the best rival's p50 over its subject's: above 1 the subject is the faster one.
@@ -138,14 +66,6 @@ def zoo_data(gpus: Mapping[str, Sequence[Part]]) -> dict[str, Any]:
         ZooData(schema=DATA_SCHEMA, gpus={gpu: _gpu(parts) for gpu, parts in gpus.items()})
     )
     return data
-
-
-def by_run(parts: Sequence[Part]) -> dict[str, list[Part]]:
-    """By run id, the newest first."""
-    runs: dict[str, list[Part]] = {}
-    for part in sorted(parts, key=lambda part: part.item.finished_utc, reverse=True):
-        runs.setdefault(part.run_id, []).append(part)
-    return runs
 
 
 def _gpu(parts: Sequence[Part]) -> ZooOfGpu:

@@ -8,7 +8,7 @@ from lab.definition.experiment import CEILINGS
 from lab.definition.plan import METRIC_SETS, PlannedCase
 from lab.verdict.statistics import per_cent
 from lab.website.data.judged import Judged
-from lab.website.data.zoo import is_screening
+from lab.website.data.zoo_runs import is_screening
 from lab.website.figure import DataView, Sentence, extremes
 from lab.website.pages.labels import DTYPES, TITLES, case_label, listed, shape_label
 

@@ -13,7 +13,8 @@ from lab.website.addresses import short
 from lab.website.charts.rows import Strip, strips
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
-from lab.website.data.zoo import Part, by_run, is_screening, operator_of, parts_of, zoo_data
+from lab.website.data.zoo import zoo_data
+from lab.website.data.zoo_runs import Part, by_run, is_screening, operator_of, parts_of
 from lab.website.figure import DataView, Sentence, joined, sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
