@@ -6,7 +6,7 @@ between two kernels. Nothing overlaps that depends on the order: a kernel waits 
 
 When the next kernel may begin is decided for each launch (`launch.py`): when the kernel before this one has finished;
 or, where a second grid would fit only in part, when the last block of this one has ended. There the next grid's blocks
-would take what room is left, so that some multiprocessors get more of them than others: x + r and its RMSNorm at
+would take what room is left, so that some multiprocessors get more of them than others: residual add with RMSNorm at
 1024 × 1536 in float32 took 11.7 µs in a graph on an H100, and 9.4 when the next began later.
 """
 
@@ -25,8 +25,8 @@ _INTERPRETED = tl.constexpr(interpreting())
 NEXT_BEGINS_EARLY, NEXT_BEGINS_AT_END = 1, 2
 _NOW = tl.constexpr(NEXT_BEGINS_EARLY)
 
-# By one thread, which counts for its block. If all say it, the GPU ends at most one block every 1.4 ns: float8 of
-# 16,384 × 896, in as many programs, took 24.7 µs so on an H100, and 16.5 with one thread.
+# Only thread 0 does it, which counts for its block. If all threads do, at most one block ends every 1.4 ns: quantising
+# 16,384 × 896 to float8, one program a row, took 24.7 µs so on an H100, and 16.5 with one thread.
 BEGIN = tl.constexpr("""{
 .reg .pred first; .reg .b32 thread;
 mov.u32 thread, %tid.x; setp.eq.u32 first, thread, 0;
@@ -64,8 +64,8 @@ def wait_for_previous(next_began: tl.constexpr = False):
     Every kernel launched with `early` must call this before it reads or writes what another kernel may write or read.
     Without waiting it may read constants, and what was complete before the kernel before began, if that one calls this
     and not `let_next_begin`. It does nothing in a kernel that is not launched early, nor on GPUs that cannot do it.
-    next_began: the kernel has called `let_next_begin`. Said twice, it costs each block time again: one row times a
-    weight of 18,944 × 3584 took 45.8 µs so on an H100, and 43.8 when said once.
+    next_began: the kernel has called `let_next_begin`. A second time would cost each block as much again:
+    one row times a weight of 18,944 × 3584 took 45.8 µs so on an H100, and 43.8 without.
     """
     if not _INTERPRETED and cuda_capability_geq(9, 0) and _launch_pdl() != 0:
         gdc_wait()

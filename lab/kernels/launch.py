@@ -29,7 +29,7 @@ from triton.runtime import driver
 from lab.kernels.checks import GradientNeeded
 from lab.kernels.early import NEXT_BEGINS_AT_END, NEXT_BEGINS_EARLY
 
-MUCH_ROOM = 1.1  # times a grid: from here on the blocks of the next are spread unevenly, until there is room for two
+SPARE_ROOM = 1.1  # times a grid: from here on the blocks of the next are spread unevenly, until there is room for two
 SCRATCH_BYTES = 1024  # of shared memory, besides a pipeline's tiles
 MOST_KEPT = 1024  # launches that an operator keeps; with more, it drops them all and prepares them again when needed
 
@@ -108,12 +108,12 @@ class Launch:
             return
         with torch.cuda.device(self._device):
             if self._run is None and "launch_pdl" in self._options:
-                self._options["launch_pdl"] = self._decided(arguments)
+                self._options["launch_pdl"] = self._choose_when_next_begins(arguments)
             compiled = self._kernel[self._grid](*arguments, **self._constants, **self._options)
         self._compiled = (compiled.function, compiled.packed_metadata)
         self._run = compiled.run  # assigned last, because other threads then use both
 
-    def _decided(self, arguments: tuple[Any, ...]) -> int:
+    def _choose_when_next_begins(self, arguments: tuple[Any, ...]) -> int:
         """The value of launch_pdl. It may compile the kernel for that, and does not run it."""
         processors = multiprocessors(self._device)
         if self._blocks <= processors:  # some may be idle: 64 rows times a weight took 3.5 % longer otherwise
@@ -121,16 +121,16 @@ class Launch:
         options = {**self._options, "launch_pdl": NEXT_BEGINS_EARLY}
         compiled = self._kernel.warmup(*arguments, grid=self._grid, **self._constants, **options)
         compiled._init_handles()  # loads it, as its first launch would: only then its registers are known
-        of_each = blocks_of_each(compiled.metadata.num_warps, compiled.n_regs, compiled.metadata.shared)
-        return when_next_begins(self._blocks, of_each * processors)
+        resident = blocks_per_multiprocessor(compiled.metadata.num_warps, compiled.n_regs, compiled.metadata.shared)
+        return when_next_begins(self._blocks, resident * processors)
 
 
 def when_next_begins(blocks: int, at_once: int) -> int:
     """The value of launch_pdl for a grid of so many thread blocks, of which the GPU runs `at_once` together."""
-    return NEXT_BEGINS_AT_END if blocks * MUCH_ROOM < at_once < 2 * blocks else NEXT_BEGINS_EARLY
+    return NEXT_BEGINS_AT_END if blocks * SPARE_ROOM < at_once < 2 * blocks else NEXT_BEGINS_EARLY
 
 
-def blocks_of_each(warps: int, registers: int, shared_bytes: int) -> int:
+def blocks_per_multiprocessor(warps: int, registers: int, shared_bytes: int) -> int:
     """How many thread blocks of so many warps, with so many registers for a thread, a Hopper's multiprocessor runs
     together (CUDA C++ Programming Guide, "Compute Capabilities"; registers are given out by 256 for a warp)."""
     of_a_warp = -(-registers // 8) * 256

@@ -161,15 +161,13 @@ def test_a_kernel_that_has_let_the_next_begin_does_not_say_so_again() -> None:
 
 @pytest.mark.gpu
 def test_on_a_gpu_a_launch_knows_how_many_of_its_blocks_run_together() -> None:
-    if not starts_early(0):
-        pytest.skip("no kernel begins early on this GPU")
     x = torch.randn(4 * multiprocessors(0) - 16, 4096, device="cuda").bfloat16()
     weight, values = torch.ones(4096, device="cuda"), {}
     for num_warps in (8, 16):  # a multiprocessor has room for six programs by their registers; for four by threads
         launch = prepare_add_rmsnorm(x, x, weight, Configuration.of(ROWS=1, BLOCK=4096, num_warps=num_warps))
         launch(x, x, weight, torch.empty_like(x), torch.empty_like(x), 1e-6)
-        values[num_warps] = launch._options["launch_pdl"]
-    assert values == {8: NEXT_BEGINS_AT_END, 16: NEXT_BEGINS_EARLY}
+        values[num_warps] = launch._options.get("launch_pdl")
+    assert values == ({8: NEXT_BEGINS_AT_END, 16: NEXT_BEGINS_EARLY} if starts_early(0) else {8: None, 16: None})
 
 
 @pytest.mark.gpu

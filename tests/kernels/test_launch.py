@@ -13,7 +13,14 @@ from torch import Tensor
 
 from lab.kernels import launch as launching
 from lab.kernels.early import NEXT_BEGINS_AT_END, NEXT_BEGINS_EARLY
-from lab.kernels.launch import Configuration, Launch, Launches, blocks_of_each, stages_that_fit, when_next_begins
+from lab.kernels.launch import (
+    Configuration,
+    Launch,
+    Launches,
+    blocks_per_multiprocessor,
+    stages_that_fit,
+    when_next_begins,
+)
 from lab.kernels.rmsnorm import rmsnorm, rmsnorm_inputs
 from lab.kernels.rope import rope_, rope_qk_inputs
 
@@ -197,7 +204,7 @@ def test_what_is_not_to_begin_early_does_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "of_each", "value"),
+    ("blocks", "resident", "value"),
     [
         (512, 3, NEXT_BEGINS_EARLY),  # several rounds: as a block ends, one of the next grid takes its place
         (512, 4, NEXT_BEGINS_EARLY),  # no room beside them
@@ -206,8 +213,8 @@ def test_what_is_not_to_begin_early_does_not() -> None:
         (512, 8, NEXT_BEGINS_EARLY),  # two grids fit
     ],
 )
-def test_the_next_grid_begins_when_its_blocks_are_spread_evenly(blocks: int, of_each: int, value: int) -> None:
-    assert when_next_begins(blocks, 132 * of_each) == value
+def test_the_next_grid_begins_when_its_blocks_are_spread_evenly(blocks: int, resident: int, value: int) -> None:
+    assert when_next_begins(blocks, 132 * resident) == value
 
 
 @pytest.mark.parametrize(
@@ -220,7 +227,7 @@ def test_the_next_grid_begins_when_its_blocks_are_spread_evenly(blocks: int, of_
 def test_registers_threads_and_shared_memory_limit_the_blocks_of_a_multiprocessor(
     warps: int, registers: int, shared_bytes: int, blocks: int
 ) -> None:
-    assert blocks_of_each(warps, registers, shared_bytes) == blocks
+    assert blocks_per_multiprocessor(warps, registers, shared_bytes) == blocks
 
 
 @pytest.mark.parametrize("elements", [64, 65, 1000])
