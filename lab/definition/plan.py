@@ -36,13 +36,14 @@ class Protocol:
     target_half_width: float = added(2, 0.0)  # relative half-width of an interval that is precise enough
     crashes: int = added(2, 0)  # of one profile, after which it is not run again; 0 is never
     fresh_caches: bool = added(6, False)  # every sweep compiles and autotunes anew what is compiled at run time
+    isolated: bool = added(11, False)  # the host waits until a timed call has ended before it enqueues anything else
 
     @property
     def sampling(self) -> tuple[float, ...]:
         """What the samples of one sweep are. How many sweeps there were does not belong to it."""
         return (
             self.rounds, self.fewest_rounds, self.block, self.smallest_block, self.ring, self.cell_seconds,
-            self.warmup_seconds, self.shortest_spin_seconds,
+            self.warmup_seconds, self.shortest_spin_seconds, self.isolated,
         )  # fmt: skip
 
 

@@ -8,8 +8,8 @@ what Nsight Compute says of a launch and of its own pass. 5 = why a run was cut 
 are compiled for one shape. 6 = a fresh cache in every sweep, what Inductor generated and how it chose, the memory
 that a call takes, settings that a profile left changed. 7 = lines of a journal that name the one before, hits in L1.
 8 = versions of libraries as a mapping, any number of them. 9 = runs on several GPUs, and
-GPUs that they lost. 10 = the memory of a profile's own CUDA graphs. A field `added` later reads as its default in
-older records.
+GPUs that they lost. 10 = the memory of a profile's own CUDA graphs. 11 = timed calls that the host does not enqueue
+anything behind. A field `added` later reads as its default in older records.
 """
 
 import typing

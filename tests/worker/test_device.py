@@ -41,6 +41,22 @@ def test_a_gpu_is_chosen_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @gpu
+@pytest.mark.parametrize("scope", ["device_cold", "device_warm", "graph"])
+def test_a_call_has_ended_before_the_host_goes_on(scope: str) -> None:
+    """Or the host enqueues more work while it runs, and it seems to take longer."""
+    ended = torch.cuda.Event()
+    seen: list[bool] = []
+
+    def run() -> None:
+        torch.cuda._sleep(2_000_000)  # about a millisecond
+        ended.record()
+
+    call = Call(nothing, nothing, run, lambda _: seen.append(ended.query()))
+    make_clock("cuda").block(scope, [call] * 3, SPIN_SECONDS)
+    assert seen == [True] * 3
+
+
+@gpu
 def test_a_large_copy_takes_about_its_bytes_over_the_bandwidth() -> None:
     source = torch.randn(1 << 28, device="cuda")
     target = torch.empty_like(source)
@@ -174,14 +190,16 @@ class Script:
         return [Call(*(self.noting(part) for part in ("prepare", "touch", "run", "done"))) for _ in range(count)]
 
 
-SAMPLE = ["_sleep", "touch", "start", "run", "stop", "query", "done"]
+SAMPLE = ["_sleep", "touch", "start", "run", "stop", "query", "_synchronize", "done"]
 
 
 @pytest.mark.parametrize(("scope", "flush"), [("device_cold", ["write", "read"]), ("device_warm", []), ("graph", [])])
-def test_only_a_cold_call_comes_after_a_flush(monkeypatch: pytest.MonkeyPatch, scope: str, flush: list[str]) -> None:
+def test_only_a_cold_call_comes_after_a_flush_and_each_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, scope: str, flush: list[str]
+) -> None:
     script = Script(monkeypatch)
     block = script.clock.block(scope, script.calls(3), 1e-4)
-    assert script.lines == [*["prepare", *flush, *SAMPLE] * 3, "_synchronize"]
+    assert script.lines == ["prepare", *flush, *SAMPLE] * 3
     assert (block.seconds, block.void) == ((0.25e-3,) * 3, 0)
 
 

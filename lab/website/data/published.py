@@ -59,6 +59,7 @@ class EvidenceData:
     most_sweeps: int
     rounds: int
     block: int
+    isolated: Annotated[bool, "The host waited until a timed call had ended before it enqueued anything else."]
     launch_floor_seconds: float
     empty_seconds: float
     median_launch_floor_seconds: float

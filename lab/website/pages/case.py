@@ -33,7 +33,15 @@ from lab.website.pages.kernels import kernels_fold
 from lab.website.pages.labels import begun, case_label, listed, profile_title, scope_title, scope_words, within_sentence
 from lab.website.pages.replication import printed_reasons
 from lab.website.pages.snippet import Snippet, snippet
-from lab.website.pages.soundness import case_correctness, clock_note, clocks_fold, faster_cold, legend
+from lab.website.pages.soundness import (
+    HOST_WENT_ON,
+    case_correctness,
+    clock_note,
+    clocks_fold,
+    faster_cold,
+    host_went_on,
+    legend,
+)
 from lab.website.table import (
     Fold,
     Head,
@@ -105,6 +113,8 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
     remarks: list[Words] = []
     if any(faster_cold(item, case.name, each.name) for each in item.plan.profiles_of(case)):
         remarks.append((SHORT_COLD,))
+    if any(host_went_on(item, case.name, each.name) for each in item.plan.profiles_of(case)):
+        remarks.append((HOST_WENT_ON.strip(),))
     if _any_quotient(case, view):
         remarks.append((MEDIANS,))
     if view.value("gpu", case.name, "power_capped"):

@@ -155,6 +155,11 @@ def correctness_fold(item: Judged, view: DataView) -> Fold | None:
 # What a reader must know of a time beside the time: what its clock leaves out, and what else a clock would say.
 SHORT_SECONDS = 7e-6  # below it, what two events cost by themselves is a large part of a time
 CLEARLY = 0.98  # of a time in another scope: cold is shorter by more than noise
+LONG_SECONDS = 30e-6  # from here on, what a busy host adds to a time is less than 2 %
+HOST_WENT_ON = (
+    "The host went on enqueuing while calls of this run were timed, which makes calls of a few microseconds read up to "
+    "a tenth longer. Newer runs wait for each call to end. "
+)
 BESIDE = ("device_warm", "graph")  # in which a call may wait for the write-back of the call before it
 OTHERS = {
     "device_dirty": "Dirty cache", "dirty_flush": "Lab, dirty flush", "do_bench": "do_bench",
@@ -166,6 +171,12 @@ def is_short(item: Judged, case: str, profile: str) -> bool:
     """Whether the clock's own cost is a large part of a time; a CPU is not timed by events."""
     p50 = item.cell(case, profile).get("p50_seconds")
     return p50 is not None and p50 < SHORT_SECONDS and not item.on_cpu
+
+
+def host_went_on(item: Judged, case: str, profile: str) -> bool:
+    """Whether a time may be clearly too long, because the host enqueued more work meanwhile."""
+    p50 = item.cell(case, profile).get("p50_seconds")
+    return p50 is not None and p50 < LONG_SECONDS and not item.on_cpu and not item.evidence["isolated"]
 
 
 def faster_cold(item: Judged, case: str, profile: str) -> tuple[str, ...]:
@@ -194,9 +205,9 @@ def cells_note(item: Judged, view: DataView) -> Sentence:
     events = view.figure("evidence", "median_empty_seconds", show=format.brief_time)
     attained = (view.value("limits", case, "profiles", profile, SCOPE, "attained") or 0 for case, profile in cells)
     beyond = sum(share > BEYOND_LIMIT for share in attained)
-    note: Sentence = ()
+    note: Sentence = (HOST_WENT_ON,) if any(host_went_on(item, *cell) for cell in cells) else ()
     if short and events and events.value:
-        note = (f"{_of(short, cells)} so short that what the clock reads of nothing, ", events,
+        note = (*note, f"{_of(short, cells)} so short that what the clock reads of nothing, ", events,
                 ", is a large part. ")  # fmt: skip
     if cold:
         note = (*note, f"{_of(cold, cells)} faster with a cold cache than warm or in a graph: their results stay in "
