@@ -143,10 +143,12 @@ def test_what_never_waits_is_not_launched_early() -> None:
         assert "early=" not in text, name
 
 
-def test_one_thread_lets_the_next_begin_at_once_or_none_until_the_block_ends(tmp_path: Path) -> None:
+def test_one_thread_of_the_last_blocks_lets_the_next_begin_or_none_does(tmp_path: Path) -> None:
     source = FOR_AN_H100.format(module="copy", kernel="_copy_kernel", constants="BLOCK=512", types="")
-    first = "mov.u32 thread, %tid.x; setp.eq.u32 first, thread, 0;\n@first griddepcontrol.launch_dependents;"
-    assert first in printed(source, cache=tmp_path)
+    early = printed(source, cache=tmp_path)
+    asked, waited, begun = (early.index(part) for part in ("%nctaid.x", WAITED, f"@lets {BEGUN}"))
+    assert asked < waited < begun
+    assert early.count("%tid.x; ") == early.count(BEGUN) == 1
     at_end = printed(source.replace('"launch_pdl": True', f'"launch_pdl": {NEXT_BEGINS_AT_END}'), cache=tmp_path)
     assert WAITED in at_end
     assert BEGUN not in at_end
