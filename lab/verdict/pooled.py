@@ -7,6 +7,7 @@ takes the estimated variance between runs as known (Hartung and Knapp 2001).
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -36,9 +37,11 @@ class RepeatKey:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """The verdict and speed-up of a claim at a case in one run."""
+    """The verdict and speed-up of a claim at a case in one run. `comparisons`: of its experiment that are tested
+    together, this one among them."""
 
     run_id: str
+    comparisons: int
     boards: tuple[str, ...]
     verdict: Verdict
     speedup: Speedup
@@ -85,10 +88,14 @@ def by_place(runs: Sequence[RunResult], one_code: bool = False) -> dict[RepeatKe
     out. `one_code`: the runs are known to have measured one code, whatever else of the source changed."""
     groups: dict[RepeatKey, list[Seen]] = {}
     for run in runs:
-        for place, verdict in _weighed(run, "" if one_code else source_of(run)):
-            if verdict.speedup:
-                seen = Seen(run_id=run.plan.run_id, boards=run.boards, verdict=verdict, speedup=verdict.speedup)
-                groups.setdefault(place, []).append(seen)
+        weighed = list(_weighed(run, "" if one_code else source_of(run)))
+        families = Counter(place.experiment for place, _, _ in weighed)
+        for place, verdict, speedup in weighed:
+            seen = Seen(
+                run_id=run.plan.run_id, comparisons=families[place.experiment], boards=run.boards, verdict=verdict,
+                speedup=speedup,
+            )  # fmt: skip
+            groups.setdefault(place, []).append(seen)
     return groups
 
 
@@ -102,7 +109,7 @@ def source_of(run: RunResult) -> str:
     return " ".join((run.start.source_digest, machine.torch, machine.triton, *libraries))
 
 
-def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Verdict]]:
+def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Verdict, Speedup]]:
     if run.machine.device != "cuda":
         return
     for experiment in run.experiments:
@@ -111,7 +118,7 @@ def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Verdict]]
         for result in experiment.claims:
             claim = result.claim
             for case, verdict in result.verdicts.items():
-                if verdict.weighed:
+                if verdict.weighed and verdict.speedup:
                     place = RepeatKey(
                         gpu=run.machine.gpu,
                         experiment=experiment.plan.name,
@@ -122,4 +129,4 @@ def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Verdict]]
                         source=source,
                         sampling=run.plan.protocol.sampling,
                     )
-                    yield place, verdict
+                    yield place, verdict, verdict.speedup

@@ -19,7 +19,8 @@ HOLDING, ZERO, CHANGED, FLIPPED = 0.85, 0.93, 0.04, 0.0  # goals: the first two 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repeatability:
-    """Pairs of runs of one source and sampling on GPUs of one model; the unit is a claim at a case.
+    """Pairs of runs of one source and sampling on GPUs of one model; the unit is a claim at a case. The runs weighed
+    as many comparisons of the experiment: of more, Holm's correction asks for more evidence.
 
     `one_draw`: those that rest on one choice of an autotuner, which are counted by themselves. `holding` is out of
     twice as many intervals as there are pairs.
@@ -57,8 +58,10 @@ def repeatability(runs: Sequence[RunResult], one_code: bool = False) -> tuple[Re
     code."""
     groups: dict[tuple[str, bool], list[tuple[Seen, Seen]]] = {}
     for place, seen in by_place(runs, one_code).items():
-        for pair in itertools.combinations(seen, 2):
-            groups.setdefault((place.gpu, any(each.verdict.one_draw for each in pair)), []).append(pair)
+        for one, other in itertools.combinations(seen, 2):
+            if one.comparisons == other.comparisons:
+                one_draw = one.verdict.one_draw or other.verdict.one_draw
+                groups.setdefault((place.gpu, one_draw), []).append((one, other))
     return tuple(_counted(gpu, one_draw, pairs) for (gpu, one_draw), pairs in sorted(groups.items()))
 
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from factory import SMALL, machine, plan_of, records_of, small_experiment
+from factory import LARGE, SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.verdict.estimates import estimates
 from lab.verdict.pooled import pooled
@@ -13,9 +13,13 @@ from lab.verdict.repeatability import repeatability
 from lab.verdict.results import RunResult, judge_run
 
 
-def run(name: str, ratio: float = 1.2, board: str = "a", source: str = "s", device: str = "cuda") -> RunResult:
-    plan = plan_of(name, experiments=[small_experiment()], device=device)
-    times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 20e-6 * ratio}
+def run(
+    name: str, ratio: float = 1.2, board: str = "a", source: str = "s", device: str = "cuda", large: bool = False
+) -> RunResult:
+    plan = plan_of(name, experiments=[small_experiment()], device=device, include=("large-sweep",) if large else ())
+    fastest = {SMALL.name: 20e-6} | ({LARGE.name: 60e-6} if large else {})
+    times = {(case, "fast"): seconds for case, seconds in fastest.items()}
+    times |= {(case, "plain"): seconds * ratio for case, seconds in fastest.items()}
     seed = sum(map(ord, name))
     judged = judge_run(plan, records_of(plan, times, noise=0.001, seed=seed, on=machine(device, gpu_id=board)))
     return dataclasses.replace(judged, start=dataclasses.replace(judged.start, source_digest=source))
@@ -50,6 +54,14 @@ def test_a_screening_is_no_repeat_of_the_run_that_follows_it() -> None:
     more = dataclasses.replace(sweeps.plan.protocol, sweeps=9)
     sweeps = dataclasses.replace(sweeps, plan=dataclasses.replace(sweeps.plan, protocol=more))
     assert repeatability([run("a"), sweeps])[0].pairs == 1
+
+
+def test_runs_that_tested_more_comparisons_together_are_no_repeats_but_are_pooled() -> None:
+    """A comparison near the threshold that holds among a few may stay open among many (Holm)."""
+    few, many = run("a"), run("b", large=True)
+    assert repeatability([few, many]) == ()
+    assert [(pool.place.case, len(pool.runs)) for pool in pooled([few, many])] == [(SMALL.name, 2)]
+    assert repeatability([many, run("c", large=True)])[0].pairs == 2
 
 
 def test_runs_on_a_cpu_say_nothing_of_a_gpu() -> None:

@@ -107,6 +107,8 @@ def test_an_experiments_page_and_the_grid_of_the_front_page_say_the_same() -> No
         for row in winners(item, ()):
             if row["mode"] == SCOPE:
                 standing = rivals(item, cases[row["case"]], DataView(item.data))
+                if next(iter(standing)) != row["cells"][row["best"]]["profile"]:
+                    continue  # a variant leads, which the grid leaves out, and its ratios are to another one
                 odd = [c for c in row["cells"].values() if standing[c["profile"]].stands not in SAID[c["call"]]]
                 assert not odd, (item.plan.name, row["case"])
                 cells += len(row["cells"])
