@@ -15,6 +15,7 @@ from lab.website.data.judged import Judged, judged_run
 from lab.website.outputs import SiteContext
 from lab.website.pages.case import SHORT_COLD, case_pages
 from lab.website.pages.experiment import experiment_page
+from lab.website.pages.soundness import HOST_WENT_ON
 from lab.website.table import PageTable, Strong, plain
 
 FAST = profile("fast", recompiles=True)
@@ -24,11 +25,12 @@ SHORT = {(SMALL.name, "plain"): 6e-6, (SMALL.name, "fast"): 4e-6}
 
 
 def item_of(
-    times: dict[tuple[str, str], float] = LONG, *more: Record, change: object = None, fresh: bool = True
-) -> Judged:
+    times: dict[tuple[str, str], float] = LONG, *more: Record, change: object = None, fresh: bool = True,
+    isolated: bool = True,
+) -> Judged:  # fmt: skip
     scopes = ("device_cold", "device_warm", "graph", "eager")
     experiment = small_experiment(profiles=(PLAIN, FAST), claims=(CLAIM,), headlines=(CLAIM,), scopes=scopes)
-    protocol = dataclasses.replace(make_protocol(5, "cuda"), fresh_caches=fresh)
+    protocol = dataclasses.replace(make_protocol(5, "cuda"), fresh_caches=fresh, isolated=isolated)
     plan = plan_of("notes", experiments=[experiment], include=(), protocol=protocol)
     *records, end = records_of(plan, times, noise=0.001)
     if change is not None:
@@ -86,8 +88,15 @@ def test_calls_that_are_faster_cold_than_warm_are_explained_below_their_times() 
     assert section_of(usual, "cells").items == ()  # type: ignore[union-attr]
 
 
+def test_short_times_of_a_run_whose_host_went_on_enqueuing_are_said_to_be_too_long() -> None:
+    short, newer, long = item_of(SHORT, isolated=False), item_of(SHORT), item_of(isolated=False)
+    for item, told in ((short, True), (newer, False), (long, False)):
+        assert ((HOST_WENT_ON.strip(),) in section_of(page_of(item), "cells").items) == told  # type: ignore[union-attr]
+        assert (HOST_WENT_ON.strip() in words_of(experiment_page(item, []).cells_note)) == told
+
+
 def test_the_experiments_page_counts_them() -> None:
-    assert "2 of 2 cells are faster with a cold cache" in words_of(
+    assert "2 of 2 cells are faster cold than warm" in words_of(
         experiment_page(item_of(change=with_warm(1.2)), []).cells_note
     )
     assert experiment_page(item_of(change=with_warm(0.9)), []).cells_note == ()

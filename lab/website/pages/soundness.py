@@ -156,10 +156,7 @@ def correctness_fold(item: Judged, view: DataView) -> Fold | None:
 SHORT_SECONDS = 7e-6  # below it, what two events cost by themselves is a large part of a time
 CLEARLY = 0.98  # of a time in another scope: cold is shorter by more than noise
 LONG_SECONDS = 30e-6  # from here on, what a busy host adds to a time is less than 2 %
-HOST_WENT_ON = (
-    "The host went on enqueuing while calls of this run were timed, which makes calls of a few microseconds read up to "
-    "a tenth longer. Newer runs wait for each call to end. "
-)
+HOST_WENT_ON = "The host went on enqueuing meanwhile: calls of a few microseconds read up to a tenth longer. "
 BESIDE = ("device_warm", "graph")  # in which a call may wait for the write-back of the call before it
 OTHERS = {
     "device_dirty": "Dirty cache", "dirty_flush": "Lab, dirty flush", "do_bench": "do_bench",
@@ -207,11 +204,11 @@ def cells_note(item: Judged, view: DataView) -> Sentence:
     beyond = sum(share > BEYOND_LIMIT for share in attained)
     note: Sentence = (HOST_WENT_ON,) if any(host_went_on(item, *cell) for cell in cells) else ()
     if short and events and events.value:
-        note = (*note, f"{_of(short, cells)} so short that what the clock reads of nothing, ", events,
+        note = (*note, f"In {short} of {len(cells)} cells what the clock reads of nothing, ", events,
                 ", is a large part. ")  # fmt: skip
     if cold:
-        note = (*note, f"{_of(cold, cells)} faster with a cold cache than warm or in a graph: their results stay in "
-                "L2, and writing them back is not timed. ")  # fmt: skip
+        note = (*note, f"{_of(cold, cells)} faster cold than warm or in a graph: their results stay in L2, and writing "
+                "them back is not timed. ")  # fmt: skip
     if beyond:
         note = (
             *note,
