@@ -201,7 +201,7 @@ def describe_repeats(repeats: Sequence[Repeatability], constants: Estimates) -> 
             f"{each.flipped} reversed (goal 0)"
         )
     if not repeats:
-        yield "no two runs of one source, so repeats cannot be compared"
+        yield "no two runs of one source, protocol and number of comparisons, so repeats cannot be compared"
     if constants.session_share is not None:
         yield f"  between sessions: {constants.session_share:.2f} of the standard deviation of sweeps"
     if constants.draw_spread is not None:

@@ -60,6 +60,7 @@ class Notebook:
             call.prepare()
             call.touch()
             call.done(call.run())
+            call.ended()
         return Block((self.sample_seconds(),) * (len(calls) - self._void), self._void, hertz)
 
     def sample_seconds(self) -> float:

@@ -36,7 +36,7 @@ class Protocol:
     target_half_width: float = added(2, 0.0)  # relative half-width of an interval that is precise enough
     crashes: int = added(2, 0)  # of one profile, after which it is not run again; 0 is never
     fresh_caches: bool = added(6, False)  # every sweep compiles and autotunes anew what is compiled at run time
-    isolated: bool = added(11, False)  # the host waits until a timed call has ended before it enqueues anything else
+    isolated: bool = added(11, False)  # the host waits until a timed call has ended before it enqueues the next one
 
     @property
     def sampling(self) -> tuple[float, ...]:

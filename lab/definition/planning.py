@@ -77,7 +77,7 @@ def make_protocol(sweeps: int, device: str, *, recompiles: bool = False) -> Prot
         # A CPU's samples are hundreds of times as long, and a second of its time costs less.
         cell_seconds=0.16 if gpu else 0.5,
         warmup_seconds=0.04 if gpu else 0.3,
-        shortest_spin_seconds=100e-6,  # the host has the time of the flush too
+        shortest_spin_seconds=100e-6,  # longer where launches are slow; a cold call has the time of the flush too
         sweep_deadline_seconds=1800.0,
         most_sweeps=MOST_SWEEPS if extended else sweeps,
         target_half_width=0.02,

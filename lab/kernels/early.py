@@ -27,9 +27,9 @@ _NOW = tl.constexpr(NEXT_BEGINS_EARLY)
 
 # Only thread 0 does it, which counts for its block. If all threads do, at most one block ends every 1.4 ns: quantising
 # 16,384 × 896 to float8, one program a row, took 24.7 µs so on an H100, and 16.5 with one thread. And only in the last
-# 2112 blocks of a grid, 16 for each multiprocessor of an H100: those before have ended by then. If all do, at most one
-# ends every 1.2 ns: cold copies of 16 and 32 MiB in blocks of 2 KiB took 13.1 and 23.1 µs so, and 12.1 and 21.2 µs with
-# the last alone.
+# 2112 blocks of a grid, 16 for each multiprocessor of an H100: most of those before have ended by then. If all do, at
+# most one ends every 1.2 ns: cold copies of 16 and 32 MiB in blocks of 2 KiB took 13.1 and 23.1 µs so, and 12.1 and
+# 21.2 µs with the last alone.
 LETS_BEGIN = tl.constexpr("""{
 .reg .pred lets; .reg .b32 thread, block, blocks;
 mov.u32 thread, %tid.x; mov.u32 block, %ctaid.x; mov.u32 blocks, %nctaid.x;
@@ -62,8 +62,8 @@ def _begin_next(lets_begin):
 
 @triton.jit
 def let_next_begin():
-    """Let the next kernel begin although this one has not yet waited, whatever was decided for its launch: a linear
-    layer of one row, so that the next one's weights are read meanwhile.
+    """Let the next kernel begin, once the last blocks are here, although this one has not yet waited, whatever was
+    decided for its launch: a linear layer of one row, so that the next one's weights are read meanwhile.
 
     The next kernel may then read without waiting only what no kernel that is still running writes.
     """
@@ -73,8 +73,8 @@ def let_next_begin():
 
 @triton.jit
 def wait_for_previous(next_began: tl.constexpr = False):
-    """Wait until the kernel before has finished and its writes can be seen; then let the next one begin, unless it is
-    to begin when this one ends.
+    """Wait until the kernel before has finished and its writes can be seen; then let the next one begin, once the last
+    blocks are here, unless it is to begin when this one ends.
 
     Every kernel launched with `early` must call this before it reads or writes what another kernel may write or read.
     Without waiting it may read constants, and what was complete before the kernel before began, if that one calls this

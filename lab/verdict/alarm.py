@@ -32,7 +32,8 @@ FOUND_QUANTILE = 1.645  # a step is found in 95 % of cases if it lies so many st
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Series:
-    """What is followed: a claim's subject against its baseline at one case on one board."""
+    """What is followed: a claim's subject against its baseline at one case on one board. `isolated` is the protocol's:
+    before, short calls read up to a tenth longer."""
 
     gpu: str
     board: str
@@ -42,6 +43,7 @@ class Series:
     subject: str
     baseline: str
     scope: str
+    isolated: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -186,7 +188,7 @@ def nights_of(run: RunResult) -> Iterator[tuple[Series, Night]]:
                     series = Series(
                         gpu=machine.gpu or machine.cpu, board=run.board, experiment=experiment.plan.name,
                         claim=claim.name, case=case, subject=claim.subject, baseline=claim.baseline,
-                        scope=claim.scope,
+                        scope=claim.scope, isolated=run.plan.protocol.isolated,
                     )  # fmt: skip
                     night = Night(run=run.plan.run_id, ratio=speedup.ratio, low=speedup.low, high=speedup.high)
                     yield series, night

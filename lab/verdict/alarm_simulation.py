@@ -25,7 +25,7 @@ ALARM_PROCESSES = (
     *PROCESSES,
     *(replace(process, name=DISTURBED) for process in PROCESSES if process.name == PUBLISHED),
 )
-NO_SERIES = Series(gpu="", board="", experiment="", claim="", case="", subject="", baseline="", scope="")
+NO_SERIES = Series(gpu="", board="", experiment="", claim="", case="", subject="", baseline="", scope="", isolated=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

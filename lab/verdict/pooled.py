@@ -7,13 +7,13 @@ takes the estimated variance between runs as known (Hartung and Knapp 2001).
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from lab.verdict.judge import Verdict
+from lab.verdict.precision import family_of
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import SMALLEST_HALF_WIDTH, Speedup, t_half_width
 
@@ -37,8 +37,8 @@ class RepeatKey:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """The verdict and speed-up of a claim at a case in one run. `comparisons`: of its experiment that are tested
-    together, this one among them."""
+    """The verdict and speed-up of a claim at a case in one run. `comparisons`: how many of its experiment were planned,
+    to be tested together."""
 
     run_id: str
     comparisons: int
@@ -88,9 +88,8 @@ def by_place(runs: Sequence[RunResult], one_code: bool = False) -> dict[RepeatKe
     out. `one_code`: the runs are known to have measured one code, whatever else of the source changed."""
     groups: dict[RepeatKey, list[Seen]] = {}
     for run in runs:
-        weighed = list(_weighed(run, "" if one_code else source_of(run)))
-        families = Counter(place.experiment for place, _, _ in weighed)
-        for place, verdict, speedup in weighed:
+        families = {experiment.plan.name: family_of(experiment.plan) for experiment in run.experiments}
+        for place, verdict, speedup in _weighed(run, "" if one_code else source_of(run)):
             seen = Seen(
                 run_id=run.plan.run_id, comparisons=families[place.experiment], boards=run.boards, verdict=verdict,
                 speedup=speedup,

@@ -19,8 +19,8 @@ HOLDING, ZERO, CHANGED, FLIPPED = 0.85, 0.93, 0.04, 0.0  # goals: the first two 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repeatability:
-    """Pairs of runs of one source and sampling on GPUs of one model; the unit is a claim at a case. The runs weighed
-    as many comparisons of the experiment: of more, Holm's correction asks for more evidence.
+    """Pairs of runs of one source and sampling on GPUs of one model; the unit is a claim at a case. The runs
+    planned the same number of comparisons: with more, Holm's correction demands more evidence.
 
     `one_draw`: those that rest on one choice of an autotuner, which are counted by themselves. `holding` is out of
     twice as many intervals as there are pairs.

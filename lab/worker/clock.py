@@ -11,13 +11,16 @@ FALLBACK_CACHE_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One sample. `prepare` runs before the flush, `touch` right before the clock starts, and `done` gets the
-    result right after it stopped; only `run` is timed."""
+    """One sample. `prepare` runs before the flush, `touch` right before the clock starts, `done` gets the result right
+    after it stopped, and `ended` runs when the device has done all that was asked of it; only `run` is timed.
+
+    What `done` asks of the device comes right behind the call, before work that the call may have left elsewhere."""
 
     prepare: Callable[[], None]
     touch: Callable[[], None]
     run: Callable[[], Any]
     done: Callable[[Any], None] = lambda output: None
+    ended: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ class CpuClock:
             begin, output, end = hooks.run((moment, call.run, moment))
             seconds.append(round(end - begin, 10))
             call.done(output)
+            call.ended()
         return Block(tuple(seconds), 0)
 
     def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]:

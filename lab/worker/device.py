@@ -6,10 +6,11 @@ host enqueues the call between two events. A sample whose start event the GPU ha
 was done is void, whatever its time. In `device_dirty` the buffer is only written, so that lines are left in the cache
 that must go back to memory while the call runs.
 
-The host waits until the call has ended before it enqueues anything else. While it goes on, each launch takes longer
-to begin: on an H100 a cold SwiGLU of 128 × 4864 in float32 then read 6.0 to 6.6 µs, and 5.8 to 5.9 otherwise; a
+The host waits until the call has ended before it enqueues the next one. While it goes on, each launch takes longer to
+begin: on an H100 a cold SwiGLU of 128 × 4864 in float32 then read 6.0 to 6.6 µs, and 5.8 to 5.9 otherwise; a
 kernel that does next to nothing read 3.8 and 3.4. How far ahead the host runs depends on what a call costs it, so that
-of two kernels that are equally fast the one with the cheaper launch seemed slower.
+of two kernels that are equally fast the one with the cheaper launch seemed slower. Up to four launches behind a call
+change nothing: the copies of a drawn result are enqueued before the wait, so that work on another stream is too late.
 """
 
 import ctypes
@@ -97,8 +98,9 @@ class CudaClock:
             _, output, _, started = self._hooks.run(steps)
             starved.append(started)
             self._restore_stream()
-            synchronize()
             call.done(output)
+            synchronize()
+            call.ended()
         seconds = [timer.milliseconds() * 1e-3 for timer in timers]
         valid = tuple(round(s, 10) for s, bad in zip(seconds, starved, strict=True) if not bad)
         return Block(valid, sum(starved), self._clock_hertz() if in_time else None)
@@ -256,6 +258,7 @@ class CudaClock:
             seconds.append(round(end - begin, 10))
             self._restore_stream()
             call.done(output)
+            call.ended()
         return Block(tuple(seconds), 0)
 
     def _floor(self, run: Callable[[], Any]) -> float:

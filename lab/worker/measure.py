@@ -267,11 +267,16 @@ class CaseTimer:
             replay.replay()
             return replay.outputs[index]
 
+        drawn = False
+
         def done(output: Any) -> None:
+            nonlocal drawn
             self._observer.after_call(series.profile)
             if violation := deferred(output):
                 self._observer.violation(series.profile, violation)
             drawn = draw is not None and draw.offer(lambda: self._copy(series, index, output))
+
+        def ended() -> None:
             if drawn and series.scope == "device_warm":  # the copies took the inputs' place in the cache
                 prepare()
                 pool.touch(index)
@@ -279,7 +284,7 @@ class CaseTimer:
             if draw is not None and series.scope == "device_cold":
                 pool.mix(index)
 
-        return Call(prepare, lambda: pool.touch(index), run, done)
+        return Call(prepare, lambda: pool.touch(index), run, done, ended)
 
     def _copy(self, series: _Series, index: int, output: Any) -> Checked:
         """Of a graph, any of its calls: else a profile could leave out the work of those that never are checked."""

@@ -35,9 +35,10 @@ def test_each_call_is_timed_once_and_none_is_void(scope: str) -> None:
 @pytest.mark.parametrize("scope", CpuClock.scopes)
 def test_each_call_is_prepared_then_touched_then_run_then_done(scope: str) -> None:
     events: list[str] = []
-    first = (lambda name=name: events.append(name) for name in ("prepare", "touch", "run"))
-    CpuClock().block(scope, [Call(*first, done=lambda output: events.append("done"))] * 2, 0.0)
-    assert events == ["prepare", "touch", "run", "done"] * 2
+    order = ("prepare", "touch", "run", "done", "ended")
+    parts = (lambda *output, name=name: events.append(name) for name in order)
+    CpuClock().block(scope, [Call(*parts)] * 2, 0.0)
+    assert events == [*order] * 2
 
 
 def test_a_sleep_takes_about_as_long_as_it_lasts() -> None:

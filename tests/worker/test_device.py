@@ -51,9 +51,27 @@ def test_a_call_has_ended_before_the_host_goes_on(scope: str) -> None:
         torch.cuda._sleep(2_000_000)  # about a millisecond
         ended.record()
 
-    call = Call(nothing, nothing, run, lambda _: seen.append(ended.query()))
+    call = Call(nothing, nothing, run, ended=lambda: seen.append(ended.query()))
     make_clock("cuda").block(scope, [call] * 3, SPIN_SECONDS)
     assert seen == [True] * 3
+
+
+@gpu
+@pytest.mark.parametrize("scope", ["device_cold", "device_warm"])
+def test_a_copy_of_the_result_is_taken_before_work_on_another_stream_has_ended(scope: str) -> None:
+    side, x = torch.cuda.Stream(), torch.ones(1 << 20, device="cuda")
+    copies: list[Tensor] = []
+
+    def run() -> Tensor:
+        y = torch.empty_like(x)
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(2_000_000)
+            y.copy_(x)
+        return y
+
+    calls_left_unjoined = [Call(nothing, nothing, run, lambda y: copies.append(y.clone()))] * 3
+    make_clock("cuda").block(scope, calls_left_unjoined, SPIN_SECONDS)
+    assert not any(torch.equal(copy, x) for copy in copies[1:])
 
 
 @gpu
@@ -187,10 +205,11 @@ class Script:
         return device._Timer(self.noting("start"), self.noting("stop"), self.noting("query", False), lambda: 0.25)
 
     def calls(self, count: int) -> list[Call]:
-        return [Call(*(self.noting(part) for part in ("prepare", "touch", "run", "done"))) for _ in range(count)]
+        parts = ("prepare", "touch", "run", "done", "ended")
+        return [Call(*(self.noting(part) for part in parts)) for _ in range(count)]
 
 
-SAMPLE = ["_sleep", "touch", "start", "run", "stop", "query", "_synchronize", "done"]
+SAMPLE = ["_sleep", "touch", "start", "run", "stop", "query", "done", "_synchronize", "ended"]
 
 
 @pytest.mark.parametrize(("scope", "flush"), [("device_cold", ["write", "read"]), ("device_warm", []), ("graph", [])])
@@ -206,7 +225,7 @@ def test_only_a_cold_call_comes_after_a_flush_and_each_is_waited_for(
 def test_an_eager_call_is_waited_for_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(monkeypatch)
     assert len(script.clock.block("eager", script.calls(2), 0.0).seconds) == 2
-    assert script.lines == ["prepare", "touch", "_synchronize", "run", "_synchronize", "done"] * 2
+    assert script.lines == ["prepare", "touch", "_synchronize", "run", "_synchronize", "done", "ended"] * 2
 
 
 @pytest.mark.parametrize("scope", ["device_cold", "eager"])

@@ -39,7 +39,8 @@ PROVENANCE = {
 }  # fmt: skip
 PROTOCOL = {
     "sweeps": "Sweeps asked for", "rounds": "Rounds a sweep", "block": "Samples a round, at most",
-    "profiling": "Counters asked for", "instruments": "Other instruments asked for",
+    "isolated": "Host waited for each call", "profiling": "Counters asked for",
+    "instruments": "Other instruments asked for",
 }  # fmt: skip
 KINDS = {"gpu": GPU, "host": HOST, "software": SOFTWARE, "source": SOURCE, "protocol": PROTOCOL}
 OF_MACHINE = ("gpu", "host", "software")

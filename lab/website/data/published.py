@@ -59,7 +59,7 @@ class EvidenceData:
     most_sweeps: int
     rounds: int
     block: int
-    isolated: Annotated[bool, "The host waited until a timed call had ended before it enqueued anything else."]
+    isolated: Annotated[bool, "The host waited until a timed call had ended before it enqueued the next one."]
     launch_floor_seconds: float
     empty_seconds: float
     median_launch_floor_seconds: float
@@ -287,6 +287,7 @@ def _evidence(result: ExperimentResult, run: RunResult, digest: str, commit: str
     return taken(
         EvidenceData, run.start, run.plan.protocol, run.plan, run.sweeps[0],
         digest=digest, commit=commit or run.start.commit, schema_of_run=run.start.schema,
+        isolated=run.plan.protocol.isolated or run.machine.device != "cuda",  # a CPU's calls are over when they return
         cut_short=run.finish.cut_short if run.finish else "", policy_version_of_run=run.plan.policy_version,
         finished_utc=run.finished_utc, fewest_sweeps=min(sweeps, default=0), most_sweeps=max(sweeps, default=0),
         median_launch_floor_seconds=statistics.median(each.launch_floor_seconds for each in run.sweeps),

@@ -190,5 +190,6 @@ def _nights(item: Judged) -> Iterator[tuple[Series, Night]]:
                 series = Series(
                     gpu=device_name(item), board=item.machine["gpu_id"], experiment=item.plan.name, claim=claim.name,
                     case=case, subject=claim.subject, baseline=claim.baseline, scope=claim.scope,
+                    isolated=item.evidence["isolated"],
                 )  # fmt: skip
                 yield series, Night(run=item.digest, ratio=verdict["ratio"], low=verdict["low"], high=verdict["high"])

@@ -156,7 +156,9 @@ def correctness_fold(item: Judged, view: DataView) -> Fold | None:
 SHORT_SECONDS = 7e-6  # below it, what two events cost by themselves is a large part of a time
 CLEARLY = 0.98  # of a time in another scope: cold is shorter by more than noise
 LONG_SECONDS = 30e-6  # from here on, what a busy host adds to a time is less than 2 %
-HOST_WENT_ON = "The host went on enqueuing meanwhile: calls of a few microseconds read up to a tenth longer. "
+HOST_WENT_ON = (
+    "The host went on enqueuing while calls were timed: those of a few microseconds read up to a tenth longer. "
+)
 BESIDE = ("device_warm", "graph")  # in which a call may wait for the write-back of the call before it
 OTHERS = {
     "device_dirty": "Dirty cache", "dirty_flush": "Lab, dirty flush", "do_bench": "do_bench",
@@ -173,7 +175,7 @@ def is_short(item: Judged, case: str, profile: str) -> bool:
 def host_went_on(item: Judged, case: str, profile: str) -> bool:
     """Whether a time may be clearly too long, because the host enqueued more work meanwhile."""
     p50 = item.cell(case, profile).get("p50_seconds")
-    return p50 is not None and p50 < LONG_SECONDS and not item.on_cpu and not item.evidence["isolated"]
+    return p50 is not None and p50 < LONG_SECONDS and not item.evidence["isolated"]
 
 
 def faster_cold(item: Judged, case: str, profile: str) -> tuple[str, ...]:

@@ -43,7 +43,8 @@ def repeatability_part(view: DataView) -> Part:
     return _part(
         "repeatability", "Does a verdict hold when the run is repeated?",
         "Each row compares all pairs of runs of one source on one GPU model that take the same samples in a sweep "
-        "and test as many comparisons of the experiment together, claim by claim and case by case. "
+        "and planned the same number of comparisons, claim by claim and case by case. With more comparisons, Holm's "
+        "correction demands more evidence. "
         "“Interval holds”: one run's interval holds the other run's speed-up, which a right 95 % interval does in "
         "about 87 % of pairs, because the other run errs too. “Within error”: the two speed-ups agree "
         "within both intervals. "
