@@ -20,6 +20,7 @@ from lab.website.pages.labels import (
     case_label,
     listed,
     profile_title,
+    shape_label,
     within_sentence,
 )
 from lab.website.verdict_words import claim_word
@@ -63,8 +64,7 @@ def answer(item: Judged, view: DataView) -> Sentence:
     for index, claim in enumerate(headlines):
         before = headlines[index - 1] if index else None
         again = before is not None and (before.subject, before.measure) == (claim.subject, claim.measure)
-        again = again and not operator_of(item, claim)
-        parts.append(", " if again else "; " if index else "")
+        parts.append(", " if again and not operator_of(item, claim) else "; " if index else "")
         parts.extend(_outcome(item, claim, view, again=again))
     return (*_begun(parts), place)
 
@@ -127,7 +127,8 @@ def operator_of(item: Judged, claim: PlannedClaim) -> str:
     if len(alike) < 2:
         return ""
     cases = [item.plan.case(name) for name in claim.cases]
-    others = {item.plan.case(name).op for each in alike if each is not claim for name in each.cases}
+    rest = (each for each in alike if each is not claim and each.scope == claim.scope)
+    others = {item.plan.case(name).op for each in rest for name in each.cases}
     if len(cases) == 1 and cases[0].op in others:
         return case_label(cases[0])
     titles = dict.fromkeys(TITLES.get(case.op, case.op) for case in cases)
@@ -157,7 +158,7 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
         return (f"{about}{subject} could not be judged against {baseline}",)
     span, verdict = _span(ends), _tally(item, claim, view)
     if claim.measure == "speedup":
-        ran = "" if again else f"{about}{subject} ran "
+        ran = about if again else f"{about}{subject} ran "
         return (ran, *span, f" as fast as {baseline}", *verdict)
     of = BYTES_WORDS[claim.measure]
     if not claim.baseline:
@@ -167,12 +168,14 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
 
 
 def _only_case(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
-    """' (RMSNorm 16×3584 bf16)', and how near to the hardware's limit the subject came there."""
+    """' (RMSNorm 16×3584 bf16)', the shape alone where the operator was named, and how near to the hardware's limit the
+    subject came there."""
     cases = view.value("claims", claim.name, "cases")
     (name,) = (name for name, each in cases.items() if each["status"] in WEIGHED)
     path = ("limits", name, "profiles", claim.subject, claim.scope, "attained")
     attained = view.figure(*path, show=format.whole_percent) if claim.measure == "speedup" else None
-    label = case_label(item.plan.case(name))
+    case = item.plan.case(name)
+    label = shape_label(case) if operator_of(item, claim) else case_label(case)
     return (f" ({label}, at ", attained, " % of the hardware's limit)") if attained else (f" ({label})",)
 
 

@@ -155,7 +155,7 @@ def chart_on_face(folds: Sequence[Fold]) -> tuple[Fold | None, tuple[Fold, ...]]
     runs = len(first.tables[0].rows)
     chart = Fold(
         id="timeline", title=f"The headlines over {runs} published runs", panels=first.panels,
-        lead=("Times as fast. Hollow: on another board than the newest run. All runs: under More.",),
+        lead=("Times as fast. Hollow: on another board than the newest run. All: under More.",),
     )  # fmt: skip
     return chart, (replace(first, panels=()), *others)
 
