@@ -75,6 +75,9 @@ class ExperimentResult:
 
     def compare(self, case: str, subject: str, baseline: str, scope: str = SCOPE) -> Speedup | None:
         """How many times as fast the subject is in a scope, with the interval that holds on any board of the model."""
+        if subject > baseline:  # the same pair, which is compared once
+            other = self.compare(case, baseline, subject, scope)
+            return other.reversed() if other else None
         return self._once((case, subject, baseline, scope), lambda: self._compare(case, subject, baseline, scope))
 
     def control(self, case: str, scope: str = SCOPE) -> Speedup | None:

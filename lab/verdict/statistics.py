@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import median
 
@@ -74,6 +74,11 @@ class Speedup:
     def half_width(self) -> float:
         """Half the interval's width, relative: 0.01 is one per cent."""
         return math.sqrt(self.high / self.low) - 1
+
+    def reversed(self) -> "Speedup":
+        """Subject time over baseline time: intervals are symmetric in the ratio's logarithm."""
+        ratios = tuple(1 / ratio for ratio in self.sweep_ratios)
+        return replace(self, ratio=1 / self.ratio, low=1 / self.high, high=1 / self.low, sweep_ratios=ratios)
 
     @property
     def of_run_alone(self) -> tuple[float, float]:

@@ -78,6 +78,18 @@ def test_a_run_directory_is_read_and_judged(tmp_path: Path) -> None:
     assert run.experiments[0].claims[0].status == Status.SUPPORTED
 
 
+def test_a_pair_of_profiles_compares_the_same_from_either_side(tmp_path: Path) -> None:
+    experiment = load_run(measured_run(tmp_path, {"torch-fused": 30e-6, "triton-fused-rmsnorm": 20e-6})).experiments[0]
+    case, first, second = "rmsnorm-4096x4096-float16", "torch-fused", "triton-fused-rmsnorm"
+    one, other = experiment.compare(case, first, second), experiment.compare(case, second, first)
+    assert one is not None
+    assert other is not None
+    assert other.ratio == pytest.approx(1.5, rel=0.01)
+    assert (other.low, other.high) == pytest.approx((1 / one.high, 1 / one.low))
+    assert other.sweep_ratios == pytest.approx([1 / ratio for ratio in one.sweep_ratios])
+    assert (other.widths, other.half_width) == (one.widths, pytest.approx(one.half_width))
+
+
 def test_an_unfinished_run_is_read_too(tmp_path: Path) -> None:
     assert load_run(measured_run(tmp_path, {"torch-fused": 30e-6}, finished=False)).finished_utc == ""
 
