@@ -33,7 +33,7 @@ FOUND_QUANTILE = 1.645  # a step is found in 95 % of cases if it lies so many st
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Series:
     """What is followed: a claim's subject against its baseline at one case on one board. `isolated` is the protocol's:
-    before, short calls read up to a tenth longer."""
+    before, each call read about half a microsecond longer."""
 
     gpu: str
     board: str

@@ -156,7 +156,7 @@ def correctness_fold(item: Judged, view: DataView) -> Fold | None:
 SHORT_SECONDS = 7e-6  # below it, what two events cost by themselves is a large part of a time
 CLEARLY = 0.98  # of a time in another scope: cold is shorter by more than noise
 LONG_SECONDS = 30e-6  # from here on, what a busy host adds to a time is less than 2 %
-HOST_WENT_ON = "Taken while the host went on enqueuing: calls of a few microseconds read up to a tenth longer. "
+HOST_WENT_ON = "Taken while the host went on enqueuing: each call reads about half a microsecond longer. "
 BESIDE = ("device_warm", "graph")  # in which a call may wait for the write-back of the call before it
 OTHERS = {
     "device_dirty": "Dirty cache", "dirty_flush": "Lab, dirty flush", "do_bench": "do_bench",
