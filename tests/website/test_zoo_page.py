@@ -193,9 +193,10 @@ def test_a_shape_that_was_measured_again_by_the_usual_protocol_stands_as_in_that
     page = Page(tmp_path / "site" / "zoo" / "index.html")
     assert (
         "Of the 4 shapes, 2 were measured again later, from the same source and with the usual number of samples: "
-        "their times here are those of run tour-close." in page.text
+        "their times here are those of tour-close." in page.text
     )
     assert f"../runs/{shown['runs']['tour-close']['digest'][:12]}/index.html" in page.links
+    assert "went on enqueuing, so that each call reads about half a microsecond longer: tour." in page.text
     assert "may lie on its other side where it was not measured again." in page.text
     assert "lab zoo softmax --sample 4 --sweeps 5 --run-id <run-id> --decide 7" in page.text
     assert "./scripts/benchmark" not in page.text

@@ -97,7 +97,7 @@ def _gpu(gpu: str, parts: Sequence[Part], view: DataView) -> View:
     first = items[0]
     return View(
         name=gpu, runs=[_run(run, view.at("runs", run_id)) for run_id, run in by_run(parts).items()],
-        again=_again(parts, view), commands=list(_commands(parts)),
+        again=_again(parts, view), went_on=_went_on(parts), commands=list(_commands(parts)),
         in_place=any(len({claim.subject for claim in item.plan.claims}) > 1 for item in items),
         goal=_goal(view, first.plan.scopes), shapes=view.figure("shapes"),
         screened=any(map(is_screening, items)), level=view.figure("level", show=str),
@@ -136,10 +136,18 @@ def _again(parts: Sequence[Part], view: DataView) -> Words:
         *sentence(
             view,
             "Of the {shapes} shapes, {measured_again} were measured again later, from the same source and with the "
-            "usual number of samples: their times here are those of run ",
+            "usual number of samples: their times here are those of ",
         ),
         *links, ".",
     )  # fmt: skip
+
+
+def _went_on(parts: Sequence[Part]) -> Words:
+    """The runs whose host did not wait for each call to end, and what that does to a time."""
+    went_on = by_run([part for part in parts if not part.item.evidence["isolated"]])
+    links = joined(((Link(run_id, run_link(run[0].item)),) for run_id, run in went_on.items()), " and ")
+    told = "Taken while the host went on enqueuing, so that each call reads about half a microsecond longer: "
+    return (told, *links, ".") if links else ()
 
 
 def _commands(parts: Sequence[Part]) -> Iterator[str]:
