@@ -6,10 +6,12 @@ i + Sk − Sq, so that the last query has the position of the last key. Sums are
 rounded to the dtype of v before they are multiplied with v, and the result is rounded once. A query that sees no key
 gives zeros, and −inf as its log-sum-exp. Tri Dao et al., "FlashAttention", 2022; "FlashAttention-2", 2023.
 
-The kernels exist for heads of 64, 80, 96, 128 and 256 features, in rows at multiples of 16 elements; other tensors are
-copied first. On a Hopper GPU `flash_attention_hopper.py` has a faster kernel for most calls: 740 TFLOP/s on an H200,
-where the kernel here, which takes all calls, reaches 500. With Triton 3.6's own warp specialisation this kernel
-compiles, but hangs.
+The kernel here takes all calls. It exists for heads of 64, 80, 96, 128 and 256 features, in rows at multiples of 16
+elements; other tensors are copied first. On a Hopper GPU `flash_attention_hopper.py` has a faster kernel for most
+calls, of any head size, in rows at multiples of 16 bytes. On an H200 that one reaches 700 TFLOP/s (two sequences of
+8192, 16 heads of 128 features: 1570 µs in run h200-attention-2026-11-23), the kernel here 500. The kernel here still
+computes calls with `prefix`, packed sequences, up to 192 queries, up to 384 if the keys are split, and some of up to
+1024 with heads of up to 64 features. With Triton 3.6's own warp specialisation it compiles, but hangs.
 """
 
 import math
@@ -253,7 +255,11 @@ def flash_attention(
     causal: bool = False, window: Window = (None, None), prefix: Tensor | None = None, scale: float | None = None,
     configuration: Configuration | None = None,
 ) -> Tensor:  # fmt: skip
-    """Attention of `q` over `k` and `v`, in one kernel launch, without synchronising.
+    """Attention of `q` over `k` and `v`, without synchronising.
+
+    One kernel launch, or two if rows and heads are too few to fill the GPU and the keys are split. Tensors that the
+    kernel cannot read are copied first, with further launches, and memory for the copies and a second result; the
+    module's docstring says which. The faster kernel for Hopper takes no call with `prefix`, nor up to 192 queries.
 
     q: (B, Hq, Sq, D); k, v: (B, Hk, Sk, D); adjacent features, any other strides ((B, S, H, D) comes as
     `x.transpose(1, 2)`). causal: a query sees the keys up to its own position. window: (left, right), how many keys
@@ -289,6 +295,7 @@ def flash_attention_packed(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Attention within each of B sequences of any lengths that follow each other without gaps; (o, lse).
 
+    Always by the kernel of this module, never by the faster one for Hopper, and without splitting the keys.
     q: (rows, Hq, D); k, v: (keys, Hk, D), adjacent features, any other strides. q_starts, k_starts: (B + 1,), int32,
     contiguous, on the same device: where each sequence begins, and where the last one ends. longest: the rows of the
     longest sequence of q, or more; rows of a sequence beyond it are not computed. Other arguments as `flash_attention`.

@@ -19,7 +19,8 @@ Tried on an H200 (two to four warpgroups, TFLOP/s; FlashAttention-4 in the same 
   part of a row to the end. If growth below 2^8 is ignored: 128 features 690 → 740, causal 645 → 699, 64 features
   439 → 459. But then the weight of the largest key is not exactly 1 and is rounded like the others: if two keys of a
   row nearly cancel, the error is twice that of other kernels, 3.9 times the tolerance on an H100 instead of about 1.9.
-  So rows are rescaled at every growth; the speed of this form has not been measured.
+  So rows are rescaled at every growth. This form reaches 700, causal 670, and with 64 features 483, causal 406
+  (FlashAttention-4 726, 646, 487 and 403; single calls, run h200-attention-2026-11-23).
 - 64 features: four warpgroups of 64 keys 508, three or two of 128 keys 456 and 459. The exponentials take as long as
   the products there, and more warpgroups hide more waiting.
 - Warpgroups that take turns at the products: +1 to 7 % with four of them, nothing with two.

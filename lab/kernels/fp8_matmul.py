@@ -74,11 +74,15 @@ def fp8_matmul(
 
     a: (..., K), at least two dimensions, and b: (N, K), both with adjacent k and any distance between rows. Each is
     float8_e4m3fn with its scale, or float16, bfloat16 or float32 without one. `quantize_fp8` quantises the latter, or
-    `quantize_squares` if it is b and granularity is "block": one more kernel launch, or two for a whole tensor.
+    `quantize_squares` if it is b and granularity is "block": one more kernel launch, or two for a whole tensor. A
+    NaN or an infinity in such an operand makes NaN all of y that its scale is used for: its row of y if it is in a, its
+    column, or with blocks up to 128 columns, if it is in b, and with granularity "tensor" all of y.
+    The product takes one launch, or two if K is split. On a Hopper GPU float8 operands with rows that do not begin at
+    multiples of 16 bytes are copied first, unless the product is small: one more launch, and as much memory as they.
     granularity: "tensor", "row" or "block"; the module's docstring has the shapes of the scales, which are contiguous.
     accumulation: "fast" or "precise".
     bias: (N,) of `dtype`, contiguous. dtype: of y. configuration: how to launch, one of `fp8_matmul_choices`; by
-    default as tuned here, else by rule.
+    default by rule: `lab tune` cannot tune it yet.
     Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.

@@ -28,12 +28,15 @@ GATES = ("silu", "gelu-erf", "gelu-tanh", "relu")
 def gated_mlp(
     x: Tensor, gate: Tensor, up: Tensor, activation: str = "silu", *, configuration: Configuration | None = None
 ) -> Tensor:
-    """activation(x @ gate.T) * (x @ up.T), in one kernel launch.
+    """activation(x @ gate.T) * (x @ up.T), in one kernel launch, or in three if operands are copied first.
+
+    They are copied on a Hopper GPU, unless the product is small, if the rows of x or of gate do not begin at multiples
+    of 16 bytes or their k are not adjacent: both weights, and x if it is so. The copies need as much memory as these.
 
     x: (..., K), of at least two dimensions; gate, up: (F, K) of one shape, strides and dtype, float16 or bfloat16.
     If they are packed in one tensor (2F, K), gate first, pass `*packed.chunk(2)`, which copies nothing.
     activation: "silu", "gelu-erf", "gelu-tanh" or "relu". configuration: how to launch, one of `gated_choices`; by
-    default as tuned here, else by rule.
+    default by rule: `lab tune` cannot tune it yet.
     Returns a new contiguous tensor (..., F); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.

@@ -274,7 +274,12 @@ def gated_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configurati
 
 def fp8_rule(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool) -> Configuration:
     """For (M, N, K) of float8. Adding up in float32 needs registers for two sums, so its tiles are smaller. With scales
-    of blocks, steps are 128 of K, and K is not split."""
+    of blocks, steps are 128 of K, and K is not split.
+
+    Goal missed: 0.95 of torch._scaled_mm at 2048 × 18,944 × 3584 with scales of rows. On an H100 the product reaches
+    0.942 in single calls and 0.949 in CUDA graphs; its tensor pipe is active for 85.5 % of the time, with
+    torch._scaled_mm for 96.8 % (run h100-matrix-2026-11-26). The rule takes tiles of 128 × 256 there, in three stages.
+    """
     M, _, K = shape
     if M <= FEW_ROWS or not K:
         return fitted(pointer_rule(shape, itemsize), unsplit=blocks, precise=precise)

@@ -69,9 +69,9 @@ def swiglu_backward(
     kernel launch.
 
     dy, gate, up: (..., N) of one shape and dtype, adjacent columns, any distance between rows. configuration: how to
-    launch, one of `glu_backward_choices`; by default as tuned here, else by rule. Returns new contiguous tensors of
-    their shape and dtype; no elements give empty results. Raises TypeError or ValueError naming the argument, what it
-    was and what is accepted, and NotImplementedError where a gradient would be needed.
+    launch, one of `glu_backward_choices`; by default by rule: `lab tune` cannot tune it yet. Returns new contiguous
+    tensors of their shape and dtype; no elements give empty results. Raises TypeError or ValueError naming the
+    argument, what it was and what is accepted, and NotImplementedError where a gradient would be needed.
     """
     if configuration is None and traced(gate):
         both: tuple[Tensor, Tensor] = _registered_swiglu(dy, gate, up)

@@ -247,11 +247,11 @@ def rmsnorm_backward(
     """(dx, dw): the gradients of x and of the weight of `rmsnorm(x, weight, eps)`, for the gradient dy of its result.
 
     dy, x: (..., N) of one dtype, any distance between rows, N from 1 to 524,288. weight: (N,), contiguous, of any
-    accepted dtype. configuration: how to launch, one of `norm_backward_choices`; by default as tuned here, else by
-    rule. Returns new contiguous tensors, dx of the shape and dtype of `x` and dw of those of `weight`, in two kernel
-    launches (three for rows too wide for registers). Zero rows give an empty dx and a dw of zeros. Raises TypeError or
-    ValueError naming the argument, what it was and what is accepted, and NotImplementedError where a gradient would be
-    needed.
+    accepted dtype. configuration: how to launch, one of `norm_backward_choices`; by default by rule:
+    `lab tune` cannot tune it yet. Returns new contiguous tensors, dx of the shape and dtype of `x` and dw of those of
+    `weight`, in two kernel launches (three for rows too wide for registers). Zero rows give an empty dx and a dw of
+    zeros. Raises TypeError or ValueError naming the argument, what it was and what is accepted, and NotImplementedError
+    where a gradient would be needed.
     """
     if configuration is None and traced(x):
         both: tuple[Tensor, Tensor] = _registered_rmsnorm(dy, x, weight, checked_eps("rmsnorm_backward", eps))

@@ -15,6 +15,16 @@ product; each row of sums is multiplied by its factor at the end.
   contains w already (`fold_norm_weight`, called once), a small kernel computes the rows' factors from x, and the
   product's epilogue applies them. Otherwise `rmsnorm` normalises x before the product.
 
+Goal missed: 49 µs for 16 rows with 18,944 outputs, in graphs on an H100; it is 50.5 (run h100-linear-2026-11-26-c).
+Reading W at 2.92 TB/s takes 46.5. About 3 µs lie between one product and the next: a block of the product holds nearly
+all shared memory, and the next product's blocks begin only when it leaves. Tried without gain on an H100, in graphs and
+in one process, where the rule took 49.7:
+- Tiles so small that blocks of two products fit beside one another (three stages of 64 elements of K, 72 to 80
+  registers a thread): 128 + 16 columns 53.9, 128 columns 53.8, 64 columns with 264 or 396 programs 55.9 and more.
+- Shallower steps with as many bytes in flight (six stages of 64 elements): 50.5.
+At 16 × 28,672 × 8192 all of them are within 1 % of one another (the rule 165.5), and at 16 × 14,336 × 4096 the rule is
+first too (42.7).
+
 Tried, and slower: four warps of the product's kernel normalise x on its way to the matrix units, in place of the norm
 before it. On an H100, with 18,944 outputs, 5 rows took 51.1 µs (49.3 in two launches), 16 rows 55.8 (50.1), 32 rows
 61.8 (50.8): every program reads x twice, and each step waits for those warps.
@@ -159,11 +169,14 @@ def rmsnorm_linear(
     x: (..., K), at least two dimensions, adjacent columns. norm_weight: (K,), contiguous, or None if `weight` contains
     it, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
     One row takes one kernel launch. Up to 4 rows, and up to 32 with few outputs, take one or, if K is split, two. More
-    take two or three: one for the rows' factors, or for the norm if the weight is not folded, and the product.
+    take two or three: one for the rows' factors, or for the norm if the weight is not folded, and the product. On a
+    Hopper GPU the product of more than 64 rows may copy its operands first, as `matmul` does: one more launch, and as
+    much memory as the copied operands.
     constant_weight: neither a kernel that may still be running nor the one just before writes `weight`, as none writes
     that of a model. On Hopper it may then be read before the kernel before has finished, for one row, or by a product
     after the norm, or after the rows' factors, that needs no copy of `weight`. Else it changes nothing.
-    configuration: how to launch, one of `rmsnorm_linear_choices`; by default as tuned here, else by rule.
+    configuration: how to launch, one of `rmsnorm_linear_choices`; by default by rule: `lab tune` cannot tune it
+    yet.
     Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and
     NotImplementedError where a gradient would be needed.

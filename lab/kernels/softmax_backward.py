@@ -86,9 +86,9 @@ def softmax_backward(dy: Tensor, y: Tensor, *, configuration: Configuration | No
     """dx, the gradient of x, for the result y of `softmax(x)` and its gradient dy, in one kernel launch.
 
     dy, y: (..., N) of one dtype, any distance between rows, N from 1 to 524,288. configuration: how to launch, one of
-    `softmax_backward_choices`; by default as tuned here, else by rule. Returns a new contiguous tensor of the shape and
-    dtype of `y`. Zero rows give an empty result. Raises TypeError or ValueError naming the argument, what it was and
-    what is accepted, and NotImplementedError where a gradient would be needed.
+    `softmax_backward_choices`; by default by rule: `lab tune` cannot tune it yet. Returns a new contiguous tensor of
+    the shape and dtype of `y`. Zero rows give an empty result. Raises TypeError or ValueError naming the argument, what
+    it was and what is accepted, and NotImplementedError where a gradient would be needed.
     """
     if configuration is None and traced(y):
         dx: Tensor = _registered(dy, y)

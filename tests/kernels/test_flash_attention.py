@@ -393,7 +393,7 @@ def test_the_traffic_is_of_the_scores_that_the_mask_leaves() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.parametrize("mask", [*MASKS, {"causal": True, "window": (300, None)}], ids=str)
-@pytest.mark.parametrize("features", [40, 64, 80, 128, 200, 256])
+@pytest.mark.parametrize("features", [40, 64, 80, 96, 128, 200, 256])
 def test_on_a_gpu_it_agrees_with_float64_at_odd_lengths(
     features: int, mask: dict[str, Any], dtype: torch.dtype
 ) -> None:

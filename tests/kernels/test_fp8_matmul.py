@@ -1,3 +1,4 @@
+import math
 import re
 from collections.abc import Callable
 
@@ -73,6 +74,49 @@ def test_what_has_no_scale_is_quantised_by_the_call(granularity: str, device: st
     for left, left_scale in ((a, None), (qa, a_scale)):
         for right, right_scale in ((b, None), (qb, b_scale)):
             assert torch.equal(fp8_matmul(left, right, left_scale, right_scale, granularity=granularity), expected)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@every_granularity
+def test_what_is_not_finite_stays_with_the_results_of_its_scale(granularity: str, value: float, device: str) -> None:
+    """The rows or columns of y that a scale is used for are NaN, the others as without the value.
+
+    An infinity becomes a NaN of float8, which Triton's interpreter multiplies as if it were a number: with its scale
+    the result is infinite there, or NaN.
+    """
+    a, b = fp8_matmul_sources((20, 140, 300), torch.bfloat16, device, seed=13)
+    expected = fp8_matmul(a, b, granularity=granularity)
+    wrong_a, wrong_b = a.clone(), b.clone()
+    wrong_a[3, 5] = wrong_b[130, 5] = value
+    rows, columns = {
+        "tensor": (slice(None), slice(None)), "row": (3, 130), "block": (3, slice(BLOCK, None)),
+    }[granularity]  # fmt: skip
+    for left, right, place in ((wrong_a, b, (rows, slice(None))), (a, wrong_b, (slice(None), columns))):
+        y = fp8_matmul(left, right, granularity=granularity)
+        touched = torch.zeros_like(y, dtype=torch.bool)
+        touched[place] = True
+        not_finite = y.isnan() if math.isnan(value) or device != "cpu" else y.isfinite().logical_not()
+        assert torch.equal(not_finite, touched)
+        assert torch.equal(y[~touched], expected[~touched])
+
+
+@every_granularity
+@pytest.mark.parametrize("more", [5, 16], ids=["rows at any address", "rows at multiples of 16 bytes"])
+def test_rows_may_lie_any_distance_apart(more: int, granularity: str, device: str) -> None:
+    a, b = fp8_matmul_sources((20, 40, 304), torch.bfloat16, device, seed=14)
+    (qa, a_scale), (qb, b_scale) = quantize_left(a, granularity), quantize_right(b, granularity)
+    expected = fp8_matmul(qa, qb, a_scale, b_scale, granularity=granularity)
+    a_part, b_part, qa_part, qb_part = (part_of_a_wider_tensor(x, more) for x in (a, b, qa, qb))
+    for left, left_scale in ((a_part, None), (qa_part, a_scale)):
+        for right, right_scale in ((b_part, None), (qb_part, b_scale)):
+            assert torch.equal(fp8_matmul(left, right, left_scale, right_scale, granularity=granularity), expected)
+
+
+def part_of_a_wider_tensor(x: Tensor, more: int) -> Tensor:
+    """A view with the numbers of `x`, in rows that end `more` elements before the next one begins, full of NaN."""
+    wide = torch.full((x.shape[0], x.shape[1] + more), math.nan, device=x.device).to(x.dtype)
+    wide[:, : x.shape[1]] = x
+    return wide[:, : x.shape[1]]
 
 
 @every_granularity

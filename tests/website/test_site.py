@@ -15,7 +15,7 @@ from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
 from lab.errors import DefinitionError
 from lab.evidence import journal
-from lab.evidence.record import RunFinish
+from lab.evidence.record import Counters, FlushCheck, RunFinish
 from lab.evidence.source import ROOT
 from lab.website.data.judged_cache import judged
 from lab.website.data.promoted import load_evidence
@@ -172,7 +172,17 @@ def test_what_a_run_did_not_measure_its_page_says_instead_of_showing_nothing(tmp
     page = Page(directory / "preview" / EXPERIMENT)
     assert not {"limits", "traffic"} & set(page.ids)
     assert "the run has no gpu-ceilings beside it" in page.text
-    assert "the profiler counted none in this run (--with-profiling)" in page.text
+    assert "the profiler counted none in this run, which had no --with-profiling." in page.text
+
+
+def test_a_run_that_ended_before_its_counters_is_not_said_to_have_lacked_the_option(tmp_path):
+    plan = plan_of(sweeps=3, profiling=True)
+    records = [record for record in records_of(plan, TIMES) if not isinstance(record, Counters | FlushCheck)]
+    directory = write_run(tmp_path / plan.run_id, plan, records)
+    build_preview(directory)
+    page = Page(directory / "preview" / EXPERIMENT)
+    assert "traffic" not in page.ids
+    assert "the profiler counted none in this run." in page.text
 
 
 def test_links_fragments_and_assets_resolve(preview):

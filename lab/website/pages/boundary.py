@@ -119,7 +119,8 @@ def _without_hardware(shown: Judged) -> Iterator[Sentence]:
     if shown.data["limits"] is None:
         yield (f"How far from the hardware's limit a call is: the run has no {CEILINGS} beside it.",)
     if not any(shown.cell(case.name, profile.name).get("traffic") for case, profile in shown.plan.cells()):
-        yield ("DRAM traffic and counters: the profiler counted none in this run (--with-profiling).",)
+        without = "" if shown.evidence["profiling"] else ", which had no --with-profiling"
+        yield (f"DRAM traffic and counters: the profiler counted none in this run{without}.",)
 
 
 def boundary_line(shown: Judged) -> str:
