@@ -7,9 +7,9 @@ from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
+from lab.website.addresses import case_address
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence, joined
-from lab.website.pages.contest import case_address
 from lab.website.pages.kernels import essentials
 from lab.website.pages.labels import CPU_SCOPES, SCOPES, case_label, scope_title
 from lab.website.table import (
