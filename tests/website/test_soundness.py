@@ -1,18 +1,18 @@
-"""What an experiment's page says of its errors."""
+"""What an experiment's page says of its errors, and of the board's power limit."""
 
 import dataclasses
 from collections.abc import Callable
 
-from factory import DOUBLING, FAST, LARGE, PLAIN, SMALL, plan_of, records_of, small_experiment
+from factory import DOUBLING, FAST, LARGE, PLAIN, SMALL, plan_of, quiet_round, records_of, small_experiment
 from page_parts import figures, texts_of
 
 from lab.definition.experiment import Case, Experiment
-from lab.evidence.record import Cell, Record
+from lab.evidence.record import Cell, Record, Watch
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.figure import DataView
-from lab.website.pages.soundness import correctness_fold
-from lab.website.table import PageTable
+from lab.website.pages.soundness import cells_note, correctness_fold
+from lab.website.table import Link, PageTable, Words, plain
 
 ROUGH = dataclasses.replace(SMALL, operator=dataclasses.replace(DOUBLING, name="doubling-rough"))
 
@@ -68,3 +68,46 @@ def test_errors_at_one_operator_are_one_figure_with_its_case() -> None:
     table = correctness((SMALL, LARGE), errors)
     assert [head.text for head in table.heads[1:3]] == ["Largest error", "Share of tolerance"]
     assert texts_of(table, "fast")[0] == "0.020 doubling 4096×4096 fp32"
+
+
+# The power limit
+
+
+def note(hertz: dict[str, float | None]) -> Words:
+    """Of a run that was at its limit in these cases, with such clocks."""
+
+    def at_the_limit(record: Record) -> Record:
+        if not (isinstance(record, Watch) and record.case in hertz):
+            return record
+        rounds = [quiet_round(reasons=0x4, sm_hertz=hertz[record.case]) for _ in record.rounds]
+        return dataclasses.replace(record, rounds=tuple(rounds))
+
+    item = judged(small_experiment(), at_the_limit)
+    return cells_note(item, DataView(item.data))
+
+
+def test_a_power_limit_is_told_once_with_the_lowest_clock_and_where() -> None:
+    told = note({LARGE.name: 1.515e9})
+    assert plain(told).startswith(
+        "At 1 of 2 cases the board was at its power limit for part of the time: its clock fell to 1515 of 1980 MHz at "
+        "doubling 4096×4096 fp32. All implementations of a case take turns"
+    )
+    assert [each.source for each in figures(told)] == [f"/gpu/{LARGE.name}/lowest_sm_hertz", "/machine/sm_clock_hertz"]
+    (link,) = (part for part in told if isinstance(part, Link))
+    assert link.to == f"cases/{LARGE.name}/index.html#controls"
+
+
+def test_the_case_with_the_lowest_clock_is_named() -> None:
+    told = plain(note({SMALL.name: 1.2e9, LARGE.name: 1.515e9}))
+    assert "At 2 of 2 cases" in told
+    assert "1200 of 1980 MHz at doubling 64×128 fp32" in told
+
+
+def test_a_clock_that_nobody_read_is_not_told() -> None:
+    told = plain(note({SMALL.name: None}))
+    assert "for part of the time, as at doubling 64×128 fp32." in told
+    assert "MHz" not in told
+
+
+def test_a_run_that_never_reached_its_limit_says_nothing_of_it() -> None:
+    assert note({}) == ()

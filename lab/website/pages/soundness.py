@@ -219,7 +219,7 @@ def clock_note(item: Judged, case: str, profile: str, view: DataView) -> Sentenc
 BEYOND_LIMIT = 1.005  # of the limit: what is shown as more than 100 per cent
 
 
-def cells_note(item: Judged, view: DataView) -> Sentence:
+def cells_note(item: Judged, view: DataView) -> Words:
     """The same of all cells together, by count; empty where there is nothing to say."""
     cells = [(case.name, profile.name) for case, profile in item.plan.cells()] if item.evidence else []
     short = sum(is_short(item, *cell) for cell in cells)
@@ -227,7 +227,7 @@ def cells_note(item: Judged, view: DataView) -> Sentence:
     events = view.figure("evidence", "median_empty_seconds", show=format.brief_time)
     attained = (view.value("limits", case, "profiles", profile, SCOPE, "attained") or 0 for case, profile in cells)
     beyond = sum(share > BEYOND_LIMIT for share in attained)
-    note: Sentence = (HOST_WENT_ON,) if any(host_went_on(item, *cell) for cell in cells) else ()
+    note: Words = (HOST_WENT_ON,) if any(host_went_on(item, *cell) for cell in cells) else ()
     if short and events and events.value:
         note = (*note, f"In {short} of {len(cells)} cells what the clock reads of nothing, ", events,
                 ", is a large part. ")  # fmt: skip
@@ -237,9 +237,23 @@ def cells_note(item: Judged, view: DataView) -> Sentence:
     if beyond:
         note = (
             *note,
-            f"{_of(beyond, cells)} above the limit, which is the best copy or matrix product of the same run.",
+            f"{_of(beyond, cells)} above the limit, which is the best copy or matrix product of the same run. ",
         )
-    return note
+    return (*note, *_power_note(item, view))
+
+
+def _power_note(item: Judged, view: DataView) -> Words:
+    """At how many cases the board was at its power limit, and how far its clock fell; empty where it never was."""
+    capped = [case for case, seen in item.data["gpu"].items() if seen["power_capped"]]
+    if not capped:
+        return ()
+    told = f"At {len(capped)} of {len(item.data['gpu'])} cases the board was at its power limit for part of the time"
+    clocks = {case: clock for case in capped if (clock := view.figure("gpu", case, "lowest_sm_hertz"))}
+    lowest = min(clocks, key=lambda case: clocks[case].value, default=capped[0])
+    where = Link(case_label(item.plan.case(lowest)), f"{case_address(lowest)}#controls")
+    usual = view.figure("machine", "sm_clock_hertz")
+    fell: Words = (": its clock fell to ", clocks[lowest], " of ", usual, " MHz at ") if clocks else (", as at ",)
+    return (told, *fell, where, ". All implementations of a case take turns, so the limit holds for all alike.")
 
 
 def _of(some: int, cells: Sequence[object]) -> str:
