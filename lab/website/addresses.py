@@ -43,6 +43,11 @@ def experiment_folder(name: str) -> str:
     return f"{plain or 'experiment'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
+def case_address(case: str) -> str:
+    """From its experiment's page."""
+    return f"cases/{experiment_folder(case)}/index.html"
+
+
 def pair_folder(older: str, newer: str) -> str:
     """Of the comparison of two runs, given by their digests."""
     return f"compare/{short(older)}-{short(newer)}"

@@ -11,8 +11,8 @@ from lab.website.data.promoted import EVIDENCE, load_evidence
 from lab.website.data.winners import winners
 from lab.website.figure import DataView
 from lab.website.outputs import Document, SiteContext
-from lab.website.pages.contest import FIRST, LEADS, TIED, UNCLEAR, rivals
 from lab.website.pages.experiment import experiment_pages
+from lab.website.pages.standing import FIRST, LEADS, TIED, UNCLEAR, rivals
 from lab.website.render import Renderer, SiteInfo
 from lab.website.site import DECISIONS, gather
 from lab.website.wording.lint import Quotable

@@ -104,10 +104,10 @@ def sized(count: int) -> View:
 def test_cases_that_differ_along_one_dimension_show_where_the_winner_changes() -> None:
     contest = sized(5).contest
     assert contest is not None
-    ((title, chart),) = contest.crossovers
-    assert title == "doubling n×4096 fp32"
+    (drawn,) = contest.crossovers
+    assert drawn.title == "doubling n×4096 fp32"
     for size in (4, 16, 64, 256, 1024):
-        assert f"doubling {size}×4096 fp32" in chart
+        assert f"doubling {size}×4096 fp32" in drawn.chart
     assert contest.panels == (), "no case is drawn twice"
 
 

@@ -55,11 +55,13 @@ class Line:
     dotted: bool = False
 
 
-def crossover_chart(name: str, about: str, sizes: Sequence[int], tracks: Sequence[Line], most: float) -> Markup:
+def crossover_chart(
+    name: str, about: str, sizes: Sequence[int], tracks: Sequence[Line], band: tuple[float, float], most: float
+) -> Markup:
     """Which implementation wins at which size: its time over the fastest's, against one dimension of the shape.
 
-    Sizes on a logarithmic axis; on the other, linear, lower is faster. What lies beyond `most` is a hollow mark at the
-    edge with its value.
+    Sizes on a logarithmic axis; on the other, linear, lower is faster. `band` is what counts as equal. What lies beyond
+    `most` is a hollow mark at the edge with its value.
     """
     frame = CROSSOVER
     x = Scale(low=min(sizes) / 1.15, high=max(sizes) * 1.15, start=frame.left, end=frame.right)
@@ -72,7 +74,8 @@ def crossover_chart(name: str, about: str, sizes: Sequence[int], tracks: Sequenc
         return round(frame.bottom - (frame.bottom - frame.top) * share, 1)
 
     step = step_between(1, top, CROSSOVER_STEPS, MOST_TICKS)
-    parts = []
+    equal = {"y": y(band[1]), "width": frame.right - frame.left, "height": y(band[0]) - y(band[1])}
+    parts = [element("rect", class_name="band", x=frame.left, **equal)]
     for tick in (1 + step * count for count in range(int((top - 1) / step + 1e-9) + 1)):
         parts += frame.across(y(tick), f"{tick:.4g}×")
     shown: list[float] = []
@@ -88,7 +91,7 @@ def crossover_chart(name: str, about: str, sizes: Sequence[int], tracks: Sequenc
         xs = [x.at(point.at) + shift for point in track.points]
         parts.append(_track(_within(track, xs, top), xs, y, (frame.right + 21, end, name_lines)))
     heading = f"Time over the fastest's, by n in {about}"
-    about_chart = "The lowest line is the fastest. The table of every cell holds the times."
+    about_chart = "The lowest line is the fastest. A table below holds the times."
     return picture(frame.width, frame.height, name, heading, about_chart, *parts)
 
 

@@ -9,10 +9,9 @@ from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import READING_ORDER, Status
 from lab.website import format
-from lab.website.addresses import SITE
+from lab.website.addresses import SITE, case_address
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.pages.contest import case_address
 from lab.website.pages.labels import scope_within, shape_label
 from lab.website.table import Link, PageTable, TableRow, VerdictChip, Words, below, numbers, table_row, words
 from lab.website.verdict_words import case_word, claim_word, verdict_word

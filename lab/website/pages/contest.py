@@ -1,62 +1,35 @@
 """Who stands where at each case: serious rivals as a picture, every cell as a table."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace as View
-
-from markupsafe import Markup
 
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
-from lab.verdict.judge import EQUIVALENCE_MARGIN, is_tie
-from lab.verdict.ranking import Place
 from lab.website import format
-from lab.website.addresses import experiment_folder
-from lab.website.charts.lines import Line, Point, crossover_chart
+from lab.website.addresses import case_address
 from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence, extremes, joined
+from lab.website.pages.crossover import crossovers
 from lab.website.pages.labels import case_label, listed, scope_within
+from lab.website.pages.standing import BAND, FIRST, LEADS, SERIOUS, Rival, Standing, serious_rivals
 from lab.website.table import Fold, Head, Link, PageTable, Strong, Words, below, numbers, table_row, words
 
-SERIOUS = 2.0  # times the fastest's time, at some case: who never comes so near is no rival
-BAND = (1.0, 1 + EQUIVALENCE_MARGIN)
 MOST_ROWS = 96  # of all panels: of more, only the cases of the headlines are drawn
-FEWEST_SIZES = 4
 PEAK_MEMORY = "peak memory"  # how an experiment names it among its metrics
 ZOOMS, MOST_SHOWN = (1.1, 1.25, 1.5), 0.7
-BEST, TIED, LEADS, UNCLEAR = "best", "tie", "best?", "not told apart"
-FIRST = (BEST, TIED, LEADS)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rival:
-    """How one implementation stands at a case: its time over the fastest's, with the interval, and in a word."""
-
-    ratio: Figure | None  # None of the fastest
-    value: float
-    low: float
-    high: float
-    stands: str  # BEST, TIED, LEADS, UNCLEAR, or nothing where it is slower
-
-
-Standing = Mapping[str, Mapping[str, Rival]]  # by case and implementation
-
-
-def standings(item: Judged, view: DataView) -> Standing:
-    """How everybody stands who was timed."""
-    return {case.name: rivals(item, case, view) for case in item.plan.included_cases}
 
 
 def contest(item: Judged, standing: Standing, view: DataView) -> View | None:
     """None where nothing competes: one implementation alone, a test of the lab itself, the ceilings."""
     if not item.evidence or item.plan.self_test or item.plan.name == CEILINGS:
         return None
-    serious = serious_rivals(item)
-    families_drawn = list(_crossovers(item, serious, standing))
-    drawn = {case.name for _, family in families_drawn for case in family}
+    over_sizes = tuple(crossovers(item, view))
+    drawn = {case.name for each in over_sizes for case in each.cases}
+    in_lines = {(case.op, name) for each in over_sizes for case in each.cases for name in each.profiles}
+    serious = serious_rivals(item) | in_lines
     dots = {case.name: _dots(item, case, serious, standing[case.name]) for case in item.plan.included_cases}
     cases = [case for case in item.plan.included_cases if len(dots[case.name]) > 1 and case.name not in drawn]
     shown = _shown(item, cases, dots)
@@ -74,7 +47,7 @@ def contest(item: Judged, standing: Standing, view: DataView) -> View | None:
         for case in shown
     )
     return View(
-        crossovers=tuple(chart for chart, _ in families_drawn),
+        crossovers=over_sizes,
         panels=panels,
         weak=_weak(item, serious, standing),
         left=sum(case not in shown for case in cases),
@@ -85,49 +58,6 @@ def zoom(panels: Sequence[Sequence[Dot]]) -> float:
     """The nearest end of an axis that shows most rivals in their places; the others are told at its edge."""
     values = [dot.value for panel in panels for dot in panel[1:]]
     return next((end for end in ZOOMS if sum(v <= end for v in values) >= MOST_SHOWN * len(values)), SERIOUS)
-
-
-def serious_rivals(item: Judged) -> set[tuple[str, str]]:
-    """(operator, implementation): who comes within SERIOUS times the time of the fastest at some case of it."""
-    return {
-        (case.op, profile)
-        for case in item.plan.included_cases
-        for profile, place in item.places(case.name, SCOPE).items()
-        if place.times_fastest <= SERIOUS
-    }
-
-
-def rivals(item: Judged, case: PlannedCase, view: DataView) -> dict[str, Rival]:
-    """Everybody who was timed at a case, by the ratio to the one with the lowest median, as in the grid of the front
-    page: of rounds timed one after the other, and of medians where there are too few sweeps.
-    """
-    places = item.places(case.name, SCOPE)
-    if not places:
-        return {}
-    fastest = next(iter(places))
-    rivals_here = {}
-    for number, (name, place) in enumerate(places.items()):
-        path = ("against", case.name, fastest, name)
-        speedup = view.value(*path) or {}
-        medians = view.figure("places", case.name, SCOPE, str(number), "times_fastest", show=format.times)
-        ratio = None if name == fastest else view.figure(*path, "ratio") or medians
-        value = float(ratio.value) if ratio else 1.0
-        low, high = speedup.get("low") or value, speedup.get("high") or value
-        rivals_here[name] = Rival(
-            ratio=ratio, value=value, low=low, high=high, stands=_standing(place, low, high, len(places))
-        )
-    level = [name for name, rival in rivals_here.items() if rival.stands == TIED]
-    if len(level) == 1:  # it leads, and nobody who could be told to be level stands beside it
-        rivals_here[level[0]] = replace(rivals_here[level[0]], stands=LEADS)
-    return dict(sorted(rivals_here.items(), key=lambda pair: pair[1].value))
-
-
-def _standing(place: Place, low: float, high: float, among: int) -> str:
-    if not place.proven:
-        return UNCLEAR if among > 1 else ""
-    if place.level:
-        return TIED if is_tie(low, high) else UNCLEAR
-    return BEST if place.rank == 1 else ""
 
 
 def best(item: Judged, case: PlannedCase, standing: Mapping[str, Rival], view: DataView) -> Sentence:
@@ -170,56 +100,6 @@ def _weak(item: Judged, serious: set[tuple[str, str]], standing: Standing) -> Se
     return ("Not drawn: ", *joined(weak, "; "), " the time of the fastest.") if weak else ()
 
 
-def _crossovers(
-    item: Judged, serious: set[tuple[str, str]], standing: Standing
-) -> Iterator[tuple[tuple[str, Markup], list[PlannedCase]]]:
-    """A picture under its title for every family of cases that differ along one dimension: who wins at which size."""
-    for number, (axis, cases) in enumerate(families(item)):
-        tracks = [
-            Line(label=profile.title, series=series(profile.name), points=points)
-            for profile in item.plan.profiles
-            if len(points := tuple(_points(profile, cases, axis, serious, standing))) > 1
-        ]
-        if len(tracks) > 1:
-            looks = [track.series for track in tracks]
-            tracks = [replace(each, dotted=each.series in looks[:place]) for place, each in enumerate(tracks)]
-            sizes = [case.shape[axis] for case in cases]
-            title = _fixed(cases[0], axis)
-            yield (title, crossover_chart(f"crossover-{number}", title, sizes, tracks, SERIOUS)), cases
-
-
-def families(item: Judged) -> list[tuple[int, list[PlannedCase]]]:
-    """Cases that differ along one dimension alone and compute the same: (that dimension, the cases by size).
-
-    The same is: by the same implementations, as many operations for each element. Of overlapping families the largest.
-    """
-    alike: dict[tuple[object, ...], list[PlannedCase]] = {}
-    for case in item.plan.included_cases:
-        who = tuple(profile.name for profile in item.plan.profiles_of(case))
-        for axis, size in enumerate(case.shape):
-            others = (*case.shape[:axis], None, *case.shape[axis + 1 :])
-            alike.setdefault((axis, others, case.dtype, case.flops / size, who), []).append(case)
-    large = [(key[0], cases) for key, cases in alike.items() if len({c.shape for c in cases}) >= FEWEST_SIZES]
-    return [(int(axis), sorted(cases, key=lambda case: case.shape)) for axis, cases in large]  # type: ignore[call-overload]
-
-
-def _points(
-    profile: PlannedProfile, cases: Sequence[PlannedCase], axis: int, serious: set[tuple[str, str]], standing: Standing
-) -> Iterator[Point]:
-    """One implementation at every size where it is a serious rival."""
-    for case in cases:
-        rival = standing[case.name].get(profile.name)
-        if rival and (case.op, profile.name) in serious:
-            title = f"{profile.title}, {case_label(case)}: {format.times(rival.value)} the fastest's time"
-            yield Point(at=float(case.shape[axis]), value=rival.value, low=rival.low, high=rival.high, title=title)
-
-
-def _fixed(case: PlannedCase, axis: int) -> str:
-    """'RMSNorm + Linear n×18944×3584 bf16'."""
-    shape = "×".join("n" if place == axis else str(size) for place, size in enumerate(case.shape))
-    return case_label(case).replace("×".join(map(str, case.shape)), shape)
-
-
 MOST_COLUMNS = 10
 OUTCOMES = {"wrong": "wrong result"}
 
@@ -242,10 +122,6 @@ def every_cell(item: Judged, standing: Standing, view: DataView) -> PageTable:
         named = [(case, Link(case_label(case), case_address(case.name))) for case in cases]
         rows = [table_row(name, *(cell(c, each) for each in profiles), id=f"case-{c.name}") for c, name in named]
     return PageTable(label="Every cell", kind="cells stacks", heads=heads, rows=rows)
-
-
-def case_address(case: str) -> str:
-    return f"cases/{experiment_folder(case)}/index.html"
 
 
 def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Words:

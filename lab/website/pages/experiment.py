@@ -24,7 +24,7 @@ from lab.website.pages.boundary import boundary, boundary_line, live_command
 from lab.website.pages.breakdown import breakdown_fold
 from lab.website.pages.ceilings import ceilings_section, ladder_fold
 from lab.website.pages.claims import NO_TRUST, by_case, claim_view, claim_words, claims_table
-from lab.website.pages.contest import contest, every_cell, memory_fold, standings
+from lab.website.pages.contest import contest, every_cell, memory_fold
 from lab.website.pages.hardware import limits_fold
 from lab.website.pages.history import (
     chart_on_face,
@@ -38,6 +38,7 @@ from lab.website.pages.history import (
 from lab.website.pages.labels import case_label, environment, evidence_facts, scope_words
 from lab.website.pages.replication import replication_section
 from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold
+from lab.website.pages.standing import standings
 from lab.website.pages.tuning import search_answer, search_cases
 from lab.website.table import Fold, Link, VerdictChip, Words, below, plain
 from lab.website.verdict_words import samples_taken, status_counts, verdict_counts, verdict_word
@@ -64,6 +65,7 @@ def said(page: View) -> Iterator[tuple[str, str]]:
     yield "answer", plain(page.answer)
     if page.contest:
         yield "contest", plain(page.contest.weak)
+        yield from (("contest", plain(gain)) for each in page.contest.crossovers for gain in each.gains)
         yield from (("contest", f"{each.label}: {plain(each.best)}") for each in page.contest.panels)
     for case in page.searches:
         yield "search", f"{case.label}: {plain(case.outcome)}"

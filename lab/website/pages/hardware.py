@@ -12,15 +12,15 @@ from lab.verdict.explained import EXPLAINED_WITHIN
 from lab.verdict.roofline import GRAPH
 from lab.verdict.statistics import per_cent
 from lab.website import format
-from lab.website.addresses import experiment_folder
+from lab.website.addresses import case_address, experiment_folder
 from lab.website.charts.rows import Bar, bars
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.data.published_limits import LIMIT_SCOPES
 from lab.website.figure import DataView, Sentence
 from lab.website.pages.ceilings import reached
-from lab.website.pages.contest import case_address, serious_rivals
 from lab.website.pages.labels import case_label, profile_title, scope_title
+from lab.website.pages.standing import serious_rivals
 from lab.website.table import (
     Constant,
     Fold,

@@ -1,17 +1,17 @@
 """Why to believe a time: what was expected, whether results were right, how calm it was, what other clocks say."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
+from lab.website.addresses import case_address
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence, joined
-from lab.website.pages.contest import case_address
 from lab.website.pages.kernels import essentials
-from lab.website.pages.labels import CPU_SCOPES, SCOPES, case_label, scope_title
+from lab.website.pages.labels import CPU_SCOPES, SCOPES, case_label, operator_title, scope_title, shape_label
 from lab.website.table import (
     Fold,
     Link,
@@ -56,22 +56,24 @@ def case_correctness(item: Judged, case: PlannedCase, view: DataView) -> Fold | 
     return Fold(id="correctness", title="Correctness", lead=lead, tables=(table,)) if rows else None
 
 
-def _worst(item: Judged, profile: PlannedProfile, view: DataView) -> TableRow | None:
-    checked_cells = [(case, cell) for case, checked in item.plan.cells() if checked.name == profile.name
-            and (cell := _cell(case, profile, view))]  # fmt: skip
-    if not checked_cells:
-        return None
-    worst, share = (
-        max(checked_cells, key=lambda pair: _size(pair[1][name]))[0]
-        for name in ("worst_absolute_error", "worst_tolerance_share")
-    )
+Checked = list[tuple[PlannedCase, Mapping[str, Any]]]  # the cases at which an implementation was checked, and its cells
+
+
+def _checked(item: Judged, profile: PlannedProfile, view: DataView) -> Checked:
+    cases = (case for case, checked in item.plan.cells() if checked.name == profile.name)
+    return [(case, cell) for case in cases if (cell := _cell(case, profile, view))]
+
+
+def _worst(profile: PlannedProfile, checked_cells: Checked, ops: Sequence[str], view: DataView) -> TableRow:
+    """`ops`: see _references."""
+    parts = [[pair for pair in checked_cells if pair[0].op == op] for op in ops] or [checked_cells]
+    share = _largest(checked_cells, "worst_tolerance_share")
     least = min(checked_cells, key=lambda pair: pair[1]["correctness_checks"])[0]
     wrong = [case_label(case) for case, cell in checked_cells if cell["outcome"] == "wrong"]
     failed = below(Strong(("wrong result",)), wrong and f" at {', '.join(wrong)}")
     return table_row(
         (profile.title, failed),
-        (view.figure("cells", worst.name, profile.name, "worst_absolute_error", show=format.error),
-         below(case_label(worst))),
+        *(_largest_error(profile, part, shape_label if ops else case_label, view) if part else () for part in parts),
         (view.figure("cells", share.name, profile.name, "worst_tolerance_share", show=format.noise),
          below(case_label(share))),
         view.figure("cells", least.name, profile.name, "correctness_checks"),
@@ -79,7 +81,27 @@ def _worst(item: Judged, profile: PlannedProfile, view: DataView) -> TableRow | 
     )  # fmt: skip
 
 
-def _edges(checked_cells: list[tuple[PlannedCase, Mapping[str, Any]]]) -> Words:
+def _largest_error(
+    profile: PlannedProfile, checked_cells: Checked, label: Callable[[PlannedCase], str], view: DataView
+) -> Words:
+    worst = _largest(checked_cells, "worst_absolute_error")
+    error = view.figure("cells", worst.name, profile.name, "worst_absolute_error", show=format.error)
+    return error, below(label(worst))
+
+
+def _largest(checked_cells: Checked, name: str) -> PlannedCase:
+    return max(checked_cells, key=lambda pair: _size(pair[1][name]))[0]
+
+
+def _references(item: Judged, checked: Mapping[str, Checked]) -> tuple[str, ...]:
+    """The operators whose errors stand apart, for each has a reference of its own; () where nobody was checked at
+    several."""
+    ops = [{case.op for case, _ in cells} for cells in checked.values()]
+    in_order = dict.fromkeys(case.op for case in item.plan.included_cases)
+    return tuple(op for op in in_order if op in set().union(*ops)) if any(len(each) > 1 for each in ops) else ()
+
+
+def _edges(checked_cells: Checked) -> Words:
     """'passed zeros, strided; refused odd-sizes at 2 cases'."""
     outcomes: dict[tuple[str, str], list[str]] = {}
     for case, cell in checked_cells:
@@ -140,15 +162,18 @@ def _largest_profiled(item: Judged, profile: PlannedProfile, view: DataView) -> 
 
 
 def correctness_fold(item: Judged, view: DataView) -> Fold | None:
-    """By implementation, the worst over all cases; None where nothing was checked."""
-    rows = [checked for profile in item.plan.profiles if (checked := _worst(item, profile, view))]
-    heads = (*words("Implementation"), *numbers("Largest error", "Share of tolerance", "Checks, at least"),
+    """By implementation, the worst over all cases, of errors at each operator; None where nothing was checked."""
+    checked = {each.name: cells for each in item.plan.profiles if (cells := _checked(item, each, view))}
+    ops = _references(item, checked)
+    rows = [_worst(item.plan.profile(name), cells, ops, view) for name, cells in checked.items()]
+    errors = [f"Largest error, {operator_title(op)}" for op in ops] or ["Largest error"]
+    heads = (*words("Implementation"), *numbers(*errors, "Share of tolerance", "Checks, at least"),
              *words("Edge inputs"))  # fmt: skip
     lead = ("Before anything is timed, each implementation is held against a float64 reference on the shapes that "
             "are timed, with fresh inputs in every sweep and with edge inputs, and again on timed outputs. A wrong "
             "result is never timed. Share is the largest error over what is tolerated; above one is wrong, unless "
             "the error is at most twice that of the standard implementation on the same inputs.",)  # fmt: skip
-    table = PageTable(label="Correctness", heads=heads, rows=rows)
+    table = PageTable(label="Correctness", kind="errors stacks", heads=heads, rows=rows)
     return Fold(id="correctness", title="Correctness", lead=lead, tables=(table,)) if rows else None
 
 
@@ -194,7 +219,7 @@ def clock_note(item: Judged, case: str, profile: str, view: DataView) -> Sentenc
 BEYOND_LIMIT = 1.005  # of the limit: what is shown as more than 100 per cent
 
 
-def cells_note(item: Judged, view: DataView) -> Sentence:
+def cells_note(item: Judged, view: DataView) -> Words:
     """The same of all cells together, by count; empty where there is nothing to say."""
     cells = [(case.name, profile.name) for case, profile in item.plan.cells()] if item.evidence else []
     short = sum(is_short(item, *cell) for cell in cells)
@@ -202,7 +227,7 @@ def cells_note(item: Judged, view: DataView) -> Sentence:
     events = view.figure("evidence", "median_empty_seconds", show=format.brief_time)
     attained = (view.value("limits", case, "profiles", profile, SCOPE, "attained") or 0 for case, profile in cells)
     beyond = sum(share > BEYOND_LIMIT for share in attained)
-    note: Sentence = (HOST_WENT_ON,) if any(host_went_on(item, *cell) for cell in cells) else ()
+    note: Words = (HOST_WENT_ON,) if any(host_went_on(item, *cell) for cell in cells) else ()
     if short and events and events.value:
         note = (*note, f"In {short} of {len(cells)} cells what the clock reads of nothing, ", events,
                 ", is a large part. ")  # fmt: skip
@@ -212,9 +237,23 @@ def cells_note(item: Judged, view: DataView) -> Sentence:
     if beyond:
         note = (
             *note,
-            f"{_of(beyond, cells)} above the limit, which is the best copy or matrix product of the same run.",
+            f"{_of(beyond, cells)} above the limit, which is the best copy or matrix product of the same run. ",
         )
-    return note
+    return (*note, *_power_note(item, view))
+
+
+def _power_note(item: Judged, view: DataView) -> Words:
+    """At how many cases the board was at its power limit, and how far its clock fell; empty where it never was."""
+    capped = [case for case, seen in item.data["gpu"].items() if seen["power_capped"]]
+    if not capped:
+        return ()
+    told = f"At {len(capped)} of {len(item.data['gpu'])} cases the board was at its power limit for part of the time"
+    clocks = {case: clock for case in capped if (clock := view.figure("gpu", case, "lowest_sm_hertz"))}
+    lowest = min(clocks, key=lambda case: clocks[case].value, default=capped[0])
+    where = Link(case_label(item.plan.case(lowest)), f"{case_address(lowest)}#controls")
+    usual = view.figure("machine", "sm_clock_hertz")
+    fell: Words = (": its clock fell to ", clocks[lowest], " of ", usual, " MHz at ") if clocks else (", as at ",)
+    return (told, *fell, where, ". All implementations of a case take turns, so the limit holds for all alike.")
 
 
 def _of(some: int, cells: Sequence[object]) -> str:

@@ -1,0 +1,92 @@
+"""How every implementation stands at a case: by its time over the fastest's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lab.definition.plan import PlannedCase
+from lab.verdict.cells import SCOPE
+from lab.verdict.judge import EQUIVALENCE_MARGIN, is_tie
+from lab.verdict.ranking import Place
+from lab.website import format
+from lab.website.data.judged import Judged
+from lab.website.figure import DataView, Figure
+
+SERIOUS = 2.0  # times the fastest's time, at some case: who never comes so near is no rival
+BAND = (1.0, 1 + EQUIVALENCE_MARGIN)
+BEST, TIED, LEADS, UNCLEAR = "best", "tie", "best?", "not told apart"
+FIRST = (BEST, TIED, LEADS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rival:
+    """How one implementation stands at a case: its time over the fastest's, with the interval, and in a word."""
+
+    ratio: Figure | None  # None of the fastest
+    interval: Figure | None  # None where the run's data hold none
+    value: float
+    low: float
+    high: float
+    stands: str  # BEST, TIED, LEADS, UNCLEAR, or nothing where it is slower
+
+
+Standing = Mapping[str, Mapping[str, Rival]]  # by case and implementation
+
+
+def standings(item: Judged, view: DataView, scope: str = SCOPE) -> Standing:
+    """How everybody stands who was timed."""
+    return {case.name: rivals(item, case, view, scope) for case in item.plan.included_cases}
+
+
+def serious_rivals(item: Judged, scope: str = SCOPE) -> set[tuple[str, str]]:
+    """(operator, implementation): who comes within SERIOUS times the time of the fastest at some case of it."""
+    return {
+        (case.op, profile)
+        for case in item.plan.included_cases
+        for profile, place in item.places(case.name, scope).items()
+        if place.times_fastest <= SERIOUS
+    }
+
+
+def rivals(item: Judged, case: PlannedCase, view: DataView, scope: str = SCOPE) -> dict[str, Rival]:
+    """Everybody who was timed at a case, by the ratio to the one with the lowest median, as in the grid of the front
+    page: of rounds timed one after the other, and of medians where the data hold no such ratio.
+    """
+    places = item.places(case.name, scope)
+    if not places:
+        return {}
+    fastest = next(iter(places))
+    rivals_here = {}
+    for number, (name, place) in enumerate(places.items()):
+        path = _comparison(case, view, scope, fastest, name)
+        speedup = view.value(*path) or {}
+        medians = view.figure("places", case.name, scope, str(number), "times_fastest", show=format.times)
+        ratio = None if name == fastest else view.figure(*path, "ratio") or medians
+        value = float(ratio.value) if ratio else 1.0
+        low, high = speedup.get("low") or value, speedup.get("high") or value
+        rivals_here[name] = Rival(
+            ratio=ratio, interval=view.interval(*path), value=value, low=low, high=high,
+            stands=_standing(place, low, high, len(places)),
+        )  # fmt: skip
+    level = [name for name, rival in rivals_here.items() if rival.stands == TIED]
+    if len(level) == 1:  # it leads, and nobody who could be told to be level stands beside it
+        rivals_here[level[0]] = replace(rivals_here[level[0]], stands=LEADS)
+    return dict(sorted(rivals_here.items(), key=lambda pair: pair[1].value))
+
+
+def _comparison(case: PlannedCase, view: DataView, scope: str, fastest: str, name: str) -> tuple[str, ...]:
+    """Where the data hold the speed-up of the fastest over another. Everybody is compared with everybody in
+    device_cold alone; in another scope the one that leads the families is compared with those of the others.
+    """
+    if scope == SCOPE:
+        return "against", case.name, fastest, name
+    leading = [each["profile"] for each in view.value("contest", case.name, scope) or ()]
+    place = leading.index(name) if name in leading and leading[0] == fastest else 0  # the first is compared with none
+    return "contest", case.name, scope, str(place)
+
+
+def _standing(place: Place, low: float, high: float, among: int) -> str:
+    if not place.proven:
+        return UNCLEAR if among > 1 else ""
+    if place.level:
+        return TIED if is_tie(low, high) else UNCLEAR
+    return BEST if place.rank == 1 else ""
