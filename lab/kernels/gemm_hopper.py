@@ -572,6 +572,8 @@ def hopper_takes(product: Product) -> bool:
     a, b = product.a, product.b
     if not (copies_take(a) or copies_take(a.t())) or not (copies_take(b) or copies_take(b.t())):
         return False
+    if product.b2 is not None and not copies_take(product.b2.t()):
+        return False
     # 16-bit operands may have either axis adjacent; others, and paired ones, must have adjacent k.
     k_adjacent = copies_take(a) and copies_take(b.t())
     return k_adjacent or (a.itemsize == 2 and product.b2 is None)

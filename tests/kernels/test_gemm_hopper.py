@@ -164,6 +164,13 @@ def test_only_16_bit_operands_may_lie_across(dtype: torch.dtype) -> None:
     assert not hopper_takes(Product(matrix(64, 81, dtype), matrix(256, 81, dtype).t(), dtype))
 
 
+def test_both_weights_of_a_pair_must_be_aligned() -> None:
+    a, gate = matrix(64, 128), matrix(256, 128)
+    up = matrix(1, 256 * 128 + 1).flatten()[1:].view(256, 128)  # begins two bytes later
+    assert hopper_takes(Product(a, gate.t(), a.dtype, b2=gate.t()))
+    assert not hopper_takes(Product(a, gate.t(), a.dtype, b2=up.t()))
+
+
 @pytest.mark.parametrize("shape", [(2048, 3584, 3584), (100, 3000, 20_000), (8192, 128, 512), (300, 300, 300)], ids=str)
 @pytest.mark.parametrize("splits", [1, 2])
 def test_every_choice_fits_into_shared_memory(shape: tuple[int, int, int], splits: int) -> None:

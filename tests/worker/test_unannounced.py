@@ -3,12 +3,14 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from experiments.decode_attention import DECODE
 from experiments.normalization_fusion import RMSNORM, rmsnorm_fused
 from lab.definition.experiment import Case, Output, Profile
 from lab.evidence.record import Correctness
@@ -54,6 +56,23 @@ def test_a_rounding_is_forgiven_in_every_form_of_tolerance() -> None:
     several = replace(RMSNORM, tolerance=None, outputs=(Output(tolerance=2), Output(tolerance=3)))
     assert forgiving(RMSNORM).tolerance == FORGIVEN * RMSNORM.tolerance
     assert [output.tolerance for output in forgiving(several).outputs] == [2 * FORGIVEN, 3 * FORGIVEN]
+
+
+def test_attention_that_rounds_its_shares_is_right_and_one_that_skips_keys_is_not() -> None:
+    """A large query makes results thousands of times as large as the means that the tolerance is for."""
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, keys: int) -> torch.Tensor:
+        grouped = q.unflatten(1, (k.shape[1], -1)).float()
+        scores = grouped @ k[:, :, :keys].float().transpose(-1, -2) * q.shape[-1] ** -0.5
+        weights = torch.exp(scores - scores.amax(-1, keepdim=True))
+        sums = weights.to(v.dtype).float() @ v[:, :, :keys].float()
+        return (sums / weights.sum(-1, keepdim=True)).flatten(1, 2).to(q.dtype)
+
+    for _ in range(2):
+        drawn = unannounced_inputs(DECODE, (2, 16, 4, 2048, 128), torch.bfloat16, "cpu")
+        assert drawn
+        assert check_profile(forgiving(DECODE), partial(attend, keys=2048), [drawn[1]], ()).passed
+        assert not check_profile(forgiving(DECODE), partial(attend, keys=1536), [drawn[1]], ()).passed
 
 
 def test_what_leaves_a_part_out_is_wrong_however_much_is_forgiven() -> None:
