@@ -249,7 +249,10 @@ def describe_simulation(table: SimulationTable) -> Iterator[str]:
             f"  {row.process:40} true {row.truth:<7g} supported {supported:>8}  refuted {refuted:>8}  "
             f"{row.sweeps / row.comparisons:.1f} sweeps"
         )
-    yield from (f"  goal missed: {goal}" for goal in missed(table.rows))
+    for row in table.larger:
+        share = per_cent(row.supported / row.comparisons, 1)
+        yield f"  {row.process:40} true {row.truth:<7g} among {row.family:>3} comparisons: supported {share:>7}"
+    yield from (f"  goal missed: {goal}" for goal in missed((*table.rows, *table.larger)))
 
 
 def _right(power: Power) -> str:

@@ -1,7 +1,8 @@
 """Whole runs whose truth is known, judged by the real rules: how often these err, and how often they decide. Pure.
 
-Three comparisons make up an experiment. Each has sweeps, rounds and a control, gets more sweeps as the supervisor would
-give them, an interval from `over_sweeps` and `widened`, a verdict from `judge_case` and its place in the family.
+Three comparisons make up an experiment, or more: Holm's correction then demands more of each. Each comparison has
+sweeps, rounds and a control, gets more sweeps as the supervisor would give them, an interval from `over_sweeps` and
+`widened`, a verdict from `judge_case` and its place in the family.
 """
 
 import zlib
@@ -20,6 +21,7 @@ from lab.verdict.statistics import SMALLEST_HALF_WIDTH, Latency, Speedup, over_s
 from lab.verdict.widening import widened
 
 COMPARISONS = 3  # of an experiment
+MANY = (10, 30, 100)  # of larger ones: published experiments have 11 to 103
 JUST_BELOW, JUST_ABOVE = USUAL_THRESHOLD - 0.0001, USUAL_THRESHOLD + 0.0001
 TRUTHS = (JUST_BELOW, JUST_ABOVE, 1.0, 1.2, 5.5)
 TARGET = make_protocol(FULL_SWEEPS, "cuda").target_half_width
@@ -31,10 +33,11 @@ CALM = Side(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SimulatedVerdicts:
-    """Verdicts of one process at one true ratio, counted over comparisons."""
+    """Verdicts of one process at one true ratio, counted over comparisons. `family`: those of one experiment."""
 
     process: str
     truth: float
+    family: int = COMPARISONS
     comparisons: int
     supported: int
     refuted: int
@@ -49,35 +52,37 @@ class SimulatedVerdicts:
         return self.supported + self.refuted
 
 
-def simulate(process: Process, truth: float, runs: int, seed: int) -> SimulatedVerdicts:
-    """So many runs of one process. The same seed gives the same row; fewer runs are the first ones of more."""
+def simulate(process: Process, truth: float, runs: int, seed: int, family: int = COMPARISONS) -> SimulatedVerdicts:
+    """So many runs of one process, each an experiment of `family` comparisons. The same seed gives the same row; fewer
+    runs are the first ones of more."""
     statuses: Counter[Status] = Counter()
     sweeps = 0
     for number in range(runs):
         dice = np.random.default_rng((seed, zlib.crc32(process.name.encode()), round(truth * 10_000), number))
-        verdicts = _run(process, truth, dice)
+        verdicts = _run(process, truth, family, dice)
         statuses.update(verdict.status for verdict in verdicts.values())
         sweeps += sum(len(verdict.speedup.sweep_ratios) for verdict in verdicts.values() if verdict.speedup)
     return SimulatedVerdicts(
         process=process.name,
         truth=truth,
-        comparisons=runs * COMPARISONS,
+        family=family,
+        comparisons=runs * family,
         supported=statuses[Status.SUPPORTED],
         refuted=statuses[Status.REFUTED],
         sweeps=sweeps,
     )
 
 
-def _run(process: Process, truth: float, dice: np.random.Generator) -> Mapping[int, Verdict]:
-    alone = {number: _verdict(process, truth, dice) for number in range(COMPARISONS)}
+def _run(process: Process, truth: float, family: int, dice: np.random.Generator) -> Mapping[int, Verdict]:
+    alone = {number: _verdict(process, truth, family, dice) for number in range(family)}
     return judge_family(alone, dict.fromkeys(alone, USUAL_THRESHOLD))
 
 
-def _verdict(process: Process, truth: float, dice: np.random.Generator) -> Verdict:
+def _verdict(process: Process, truth: float, family: int, dice: np.random.Generator) -> Verdict:
     logs, control = run_of(process, truth, dice), control_of(process, dice)
     sweeps = MOST_SWEEPS if process.fresh_caches else FULL_SWEEPS
     while sweeps < MOST_SWEEPS and wants_another(
-        widened(_speedup(logs, sweeps), _speedup(control, sweeps)), USUAL_THRESHOLD, COMPARISONS, TARGET
+        widened(_speedup(logs, sweeps), _speedup(control, sweeps)), USUAL_THRESHOLD, family, TARGET
     ):
         sweeps += 1
     one_draw = bool(process.draws) and not process.fresh_caches

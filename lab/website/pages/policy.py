@@ -22,7 +22,7 @@ from lab.verdict import (
 )
 from lab.verdict.judge import RULES, Side, judge_case
 from lab.verdict.plain_words import in_words
-from lab.verdict.simulation import COMPARISONS, JUST_ABOVE, JUST_BELOW, TRUTHS
+from lab.verdict.simulation import COMPARISONS, JUST_ABOVE, JUST_BELOW, MANY, TRUTHS
 from lab.verdict.statistics import Latency, per_cent
 from lab.website.figure import DataView
 from lab.website.format import ratio_interval
@@ -41,6 +41,8 @@ SHOWN = (
     *words("Kind of timing"), *numbers("Wrongly “holds”", "Wrongly “does not hold”"),
     *(Head(text=f"Decided at {truth:g}") for truth in FURTHER),
 )  # fmt: skip
+LARGER = ("process", *(f"decided_among_{family}" for family in (COMPARISONS, *MANY)))
+LARGER_SHOWN = (*words("Kind of timing"), *(Head(text=f"Among {family}") for family in (COMPARISONS, *MANY)))
 TIE = per_cent(judge.EQUIVALENCE_MARGIN)
 
 
@@ -51,12 +53,13 @@ def policy_pages(context: SiteContext) -> Iterator[Output]:
     yield Document(path="policy/index.html", template="policy.html", view={**page, "errors": errors})
     yield csv_table("policy/constants.csv", ("constant", "value"), page["constants"])
     yield csv_table("policy/simulation.csv", SIMULATED, page["simulated"])
+    yield csv_table("policy/comparisons.csv", LARGER, page["larger"])
 
 
 def policy_page() -> dict[str, Any]:
     """The rules as the judge applies them, from its own constants."""
     table = simulated.load()
-    simulated_rows = tuple(_simulated(table))
+    simulated_rows, larger = tuple(_simulated(table)), tuple(_larger(table))
     return {
         "version": judge.POLICY_VERSION,
         "threshold": f"{USUAL_THRESHOLD:.2f}×",
@@ -75,6 +78,13 @@ def policy_page() -> dict[str, Any]:
             heads=SHOWN,
             rows=[table_row(*(Constant((cell,)) for cell in row)) for row in simulated_rows],
         ),
+        "larger": larger,
+        "by_comparisons": PageTable(
+            label=f"Decided at a true {simulated.CLEAR:g}×, by the comparisons of an experiment",
+            kind="stacks",
+            heads=LARGER_SHOWN,
+            rows=[table_row(*(Constant((cell,)) for cell in row)) for row in larger],
+        ),
         "simulation": f"{table.runs:,} runs a row, {COMPARISONS} comparisons a run, policy {table.policy_version}, "
         f"seed {table.seed}.",
         "goals": "The goals, right at the threshold: at most "
@@ -82,7 +92,7 @@ def policy_page() -> dict[str, Any]:
         f"not hold”. At a true {simulated.CLEAR:g}× at least {per_cent(simulated.DECIDED['fixed'])} decided for fixed "
         f"kernels and {per_cent(simulated.DECIDED['torch.compile, fresh'])} for code that is compiled in every sweep; "
         f"at {simulated.VERY_CLEAR:g}× all.",
-        "missed": simulated.missed(table.rows),
+        "missed": simulated.missed((*table.rows, *table.larger)),
         "constants": CONSTANTS,
     }
 
@@ -132,6 +142,14 @@ def _simulated(table: simulated.SimulationTable) -> Iterator[tuple[str, ...]]:
             *(per_cent(row.false / row.comparisons, 2) for row in edge),
             *(per_cent(row.decided / row.comparisons, 1) for row in further),
         )
+
+
+def _larger(table: simulated.SimulationTable) -> Iterator[tuple[str, ...]]:
+    """Shares that are decided at a true 1.2×, by process and by the number of comparisons in the experiment."""
+    rows = {(row.process, row.family): row for row in (*table.rows, *table.larger) if row.truth == simulated.CLEAR}
+    for process in dict.fromkeys(row.process for row in table.rows):
+        of_process = [rows[process, family] for family in (COMPARISONS, *MANY)]
+        yield process, *(per_cent(row.decided / row.comparisons, 1) for row in of_process)
 
 
 def _example() -> Iterator[str]:
