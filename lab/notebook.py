@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.commands.runs import directory_of
 from lab.definition.experiment import Experiment
+from lab.definition.plan import Protocol
 from lab.definition.short import Draft
 from lab.errors import MissingPackage
 from lab.evidence.source import HANDED_OVER as VARIABLE
@@ -120,7 +121,7 @@ def measure(
     chosen = choose_device(device)
     plan = make_plan(
         run_id or f"{experiment.name}-{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}", [experiment],
-        device=chosen, profiling=False, sweeps=sweeps if sweeps is not None else {"cuda": 5, "cpu": 3}[chosen],
+        device=chosen, profiling=False, sweeps=sweeps if sweeps is not None else Protocol().sweeps,
         include=frozenset(), policy_version=POLICY_VERSION,
     )  # fmt: skip
     directory = (runs or project().runs) / plan.run_id

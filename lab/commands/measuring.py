@@ -11,7 +11,7 @@ from lab.commands.runs import directory_of, in_words, say, tell
 from lab.commands.tracking import track
 from lab.definition.chosen_cases import chosen_cases
 from lab.definition.experiment import CEILINGS, Experiment
-from lab.definition.plan import METRIC_SETS, Plan
+from lab.definition.plan import METRIC_SETS, Plan, Protocol
 from lab.errors import LabError, MissingPackage, PlanError
 from lab.options import add_gpu_options, add_host_options, add_plan_options, without_host_options
 from lab.project import project
@@ -169,7 +169,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         [each for each in experiments if not options.cases or each.name in cases],
         device=device,
         profiling=options.with_profiling is not None,
-        sweeps=options.sweeps if options.sweeps is not None else {"cuda": 5, "cpu": 3}[device],
+        sweeps=options.sweeps if options.sweeps is not None else Protocol().sweeps,
         include=frozenset(options.include or ()),
         policy_version=POLICY_VERSION,
         instruments=options.with_instruments,
