@@ -18,7 +18,7 @@ from lab.website.figure import DataView, Figure, Sentence, joined, sentence
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.table import Constant, Head, PageTable, TableRow, column, csv_file, csv_table, named, row
 
-Part = dict[str, Any]  # of the page: anchor, title, about, table, summary, notes
+Part = dict[str, Any]  # of the page: anchor, title, about, table, csv, summary, notes
 ONE_DRAW, OTHER_CLAIMS = "torch.compile, one cache", "fixed kernels, and fresh compilations"
 CHANGED_CSV = "trust/changed.csv"
 
@@ -33,16 +33,17 @@ REPEATABILITY = (
     column("lowest_changed_share", "At least", show=share), column("highest_changed_share", "At most", show=share),
     column("flipped", "Reversed"), column("holding_share", "Interval holds", show=share),
     column("zero_share", "Within error", show=share), column("runs"), column("boards"),
-    column("run_pairs", "Pairs of runs"), column("pairs", "Pairs of verdicts"), named("which", "Which runs"),
+    column("run_pairs", "Run pairs"), column("pairs"),
 )  # fmt: skip
+WHICH = (*REPEATABILITY, named("which", "Which runs"))  # in the CSV: names of runs are too many for a column of a page
 
 
 def repeatability_part(view: DataView) -> Part:
     """Of pairs of runs of one source and sampling on one GPU model. No rows where no run was repeated."""
-    rows = (
-        row(view.at("repeatability", number), REPEATABILITY, claims=_kind(pairs), which=", ".join(pairs["run_ids"]))
-        for number, pairs in (view.value("repeatability") or {}).items()
-    )
+    repeats = (view.value("repeatability") or {}).items()
+    places = [(view.at("repeatability", number), pairs) for number, pairs in repeats]
+    rows = (row(at, REPEATABILITY, claims=_kind(pairs)) for at, pairs in places)
+    whole = [row(at, WHICH, claims=_kind(pairs), which=", ".join(pairs["run_ids"])) for at, pairs in places]
     part = _part(
         "repeatability", "Does a verdict hold when the run is repeated?",
         "Each row compares all pairs of runs of one source on one GPU model that take the same samples in a sweep "
@@ -52,11 +53,13 @@ def repeatability_part(view: DataView) -> Part:
         "“Interval holds”: one run's interval holds the other run's speed-up, which a right 95 % interval does in "
         "about 87 % of pairs, because the other run errs too. “Within error”: the two speed-ups agree "
         "within both intervals. "
+        "The CSV file names the runs. "
         f"The goals: at most {per_cent(CHANGED)} changed, none reversed, at least {per_cent(HOLDING)} and "
         f"{per_cent(ZERO)}.",
         REPEATABILITY, rows,
     )  # fmt: skip
-    return part | {"notes": (*_without_the_rule(view), *_repeats_that_lack(view))}
+    csv = PageTable(label=part["title"], heads=WHICH, rows=whole)
+    return part | {"csv": csv, "notes": (*_without_the_rule(view), *_repeats_that_lack(view))}
 
 
 def _without_the_rule(view: DataView) -> Iterator[Sentence]:
@@ -250,7 +253,15 @@ def _part(
     name: str, title: str, about: str, columns: tuple[Head, ...], rows: Iterable[TableRow], summary: Sentence = ()
 ) -> Part:
     table = PageTable(label=title, kind="stacks", heads=columns, rows=tuple(rows))
-    return {"anchor": name, "title": title, "about": about, "table": table, "summary": summary, "notes": ()}
+    return {
+        "anchor": name,
+        "title": title,
+        "about": about,
+        "table": table,
+        "csv": table,
+        "summary": summary,
+        "notes": (),
+    }
 
 
 def _by_run(view: DataView, place: str, columns: tuple[Head, ...]) -> Iterator[TableRow]:
@@ -268,7 +279,7 @@ def trust_pages(context: SiteContext) -> Iterator[Output]:
         yield Document(path="trust/index.html", template="trust.html", view={**page, "log": _log(context)})
         yield Attachment(path="trust/data.json", content=json_text(context.trust))
         parts = (*page["face"], *page["folded"])
-        yield from (csv_file(part["table"], f"trust/{part['anchor']}.csv") for part in parts)
+        yield from (csv_file(part["csv"], f"trust/{part['anchor']}.csv") for part in parts)
         if page["changed"]:
             yield changed_csv(context.trust)
     if context.log:
