@@ -6,15 +6,27 @@ that run errs too; their difference holds zero 95 times in 100.
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.verdict.judge import Status
 from lab.verdict.pooled import Seen, board_count, by_place
 from lab.verdict.results import RunResult
-from lab.verdict.statistics import Speedup
+from lab.verdict.statistics import Speedup, wilson
 
+Pair = tuple[str, Seen, Seen]  # the experiment, and what two runs saw
 HOLDING, ZERO, CHANGED, FLIPPED = 0.85, 0.93, 0.04, 0.0  # goals: the first two at least, the others at most
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairsOf:
+    """What one experiment contributes."""
+
+    experiment: str
+    run_pairs: int  # of two runs
+    pairs: int  # of two verdicts
+    changed: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +35,8 @@ class Repeatability:
     planned the same number of comparisons: with more, Holm's correction demands more evidence.
 
     `one_draw`: those that rest on one choice of an autotuner, which are counted by themselves. `holding` is out of
-    twice as many intervals as there are pairs.
+    twice as many intervals as there are pairs. `unequal_pairs` are those of runs that planned different numbers of
+    comparisons; nothing else counts them.
     """
 
     gpu: str
@@ -35,6 +48,9 @@ class Repeatability:
     zero: int  # differences whose interval, the two half-widths in quadrature, holds zero
     changed: int  # verdicts that are not the same
     flipped: int  # supported in the one and refuted in the other
+    experiments: tuple[PairsOf, ...]
+    unequal_pairs: int
+    unequal_changed: int
 
     @property
     def runs(self) -> int:
@@ -52,21 +68,88 @@ class Repeatability:
     def changed_share(self) -> float:
         return self.changed / self.pairs
 
+    @property
+    def lowest_changed_share(self) -> float:
+        """Of the 95 % interval, as though pairs were independent. Those of the same two runs are not."""
+        return wilson(self.changed, self.pairs)[0]
+
+    @property
+    def highest_changed_share(self) -> float:
+        return wilson(self.changed, self.pairs)[1]
+
+    @property
+    def run_pairs(self) -> int:
+        return sum(each.run_pairs for each in self.experiments)
+
+    @property
+    def all_pairs(self) -> int:
+        """With those of runs that planned different numbers of comparisons."""
+        return self.pairs + self.unequal_pairs
+
+    @property
+    def all_changed(self) -> int:
+        return self.changed + self.unequal_changed
+
+    @property
+    def all_changed_share(self) -> float:
+        return self.all_changed / self.all_pairs
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunsOfOneSource:
+    """How often an experiment was repeated on GPUs of one model without a change."""
+
+    gpu: str
+    experiment: str
+    runs: int  # of any source
+    most: int  # of one source and sampling
+    most_alike: int  # of those, which planned the same number of comparisons too
+
 
 def repeatability(runs: Sequence[RunResult], one_code: bool = False) -> tuple[Repeatability, ...]:
     """By GPU model. Runs of different sources are not compared, unless the caller knows that they measured the same
     code."""
-    groups: dict[tuple[str, bool], list[tuple[Seen, Seen]]] = {}
+    groups: dict[tuple[str, bool], list[Pair]] = {}
     for place, seen in by_place(runs, one_code).items():
         for one, other in itertools.combinations(seen, 2):
-            if one.comparisons == other.comparisons:
-                one_draw = one.verdict.one_draw or other.verdict.one_draw
-                groups.setdefault((place.gpu, one_draw), []).append((one, other))
-    return tuple(_counted(gpu, one_draw, pairs) for (gpu, one_draw), pairs in sorted(groups.items()))
+            one_draw = one.verdict.one_draw or other.verdict.one_draw
+            groups.setdefault((place.gpu, one_draw), []).append((place.experiment, one, other))
+    return tuple(
+        _counted(gpu, one_draw, pairs)
+        for (gpu, one_draw), pairs in sorted(groups.items())
+        if any(map(_comparable, pairs))
+    )
 
 
-def _counted(gpu: str, one_draw: bool, pairs: Sequence[tuple[Seen, Seen]]) -> Repeatability:
+def runs_of_one_source(runs: Sequence[RunResult]) -> tuple[RunsOfOneSource, ...]:
+    """By GPU model and experiment; the most repeated first."""
+    sources: dict[tuple[str, str], dict[tuple[str, tuple[float, ...]], dict[str, int]]] = {}
+    for place, seen in by_place(runs).items():
+        groups = sources.setdefault((place.gpu, place.experiment), {})
+        alike = groups.setdefault((place.source, place.sampling), {})
+        alike |= {each.run_id: each.comparisons for each in seen}
+    counted = (
+        RunsOfOneSource(
+            gpu=gpu,
+            experiment=experiment,
+            runs=len({run_id for run_ids in groups.values() for run_id in run_ids}),
+            most=max(map(len, groups.values())),
+            most_alike=max(max(Counter(run_ids.values()).values()) for run_ids in groups.values()),
+        )
+        for (gpu, experiment), groups in sources.items()
+    )
+    return tuple(sorted(counted, key=lambda each: (each.gpu, -each.most, -each.most_alike, each.experiment)))
+
+
+def _comparable(pair: Pair) -> bool:
+    return pair[1].comparisons == pair[2].comparisons
+
+
+def _counted(gpu: str, one_draw: bool, found: Sequence[Pair]) -> Repeatability:
+    comparable = [pair for pair in found if _comparable(pair)]
+    pairs = [(one, other) for _, one, other in comparable]
     seen = [each for pair in pairs for each in pair]
+    changed = sum(map(_changed, comparable))
     return Repeatability(
         gpu=gpu,
         one_draw=one_draw,
@@ -75,9 +158,26 @@ def _counted(gpu: str, one_draw: bool, pairs: Sequence[tuple[Seen, Seen]]) -> Re
         pairs=len(pairs),
         holding=sum(_holds(a.speedup, b.speedup) + _holds(b.speedup, a.speedup) for a, b in pairs),
         zero=sum(_meets(a.speedup, b.speedup) for a, b in pairs),
-        changed=sum(a.verdict.status != b.verdict.status for a, b in pairs),
+        changed=changed,
         flipped=sum({a.verdict.status, b.verdict.status} == {Status.SUPPORTED, Status.REFUTED} for a, b in pairs),
+        experiments=tuple(_of_one(name, comparable) for name in sorted({pair[0] for pair in comparable})),
+        unequal_pairs=len(found) - len(pairs),
+        unequal_changed=sum(map(_changed, found)) - changed,
     )
+
+
+def _of_one(experiment: str, found: Sequence[Pair]) -> PairsOf:
+    pairs = [pair for pair in found if pair[0] == experiment]
+    return PairsOf(
+        experiment=experiment,
+        run_pairs=len({frozenset((one.run_id, other.run_id)) for _, one, other in pairs}),
+        pairs=len(pairs),
+        changed=sum(map(_changed, pairs)),
+    )
+
+
+def _changed(pair: Pair) -> bool:
+    return pair[1].verdict.status != pair[2].verdict.status
 
 
 def _holds(one: Speedup, other: Speedup) -> bool:

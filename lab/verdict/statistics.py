@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from statistics import median
+from statistics import NormalDist, median
 
 import numpy as np
 from scipy.special import betaincinv, stdtr, stdtrit
@@ -223,6 +223,15 @@ def largest_rate(count: int, trials: int) -> float | None:
     if not trials:
         return None
     return 1.0 if count == trials else float(betaincinv(count + 1, trials - count, CONFIDENCE))
+
+
+def wilson(count: int, trials: int) -> tuple[float, float]:
+    """Wilson's interval of a share: unlike the usual one it stays right where the share is small."""
+    share, z = count / trials, NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+    middle = share + z * z / (2 * trials)
+    width = z * math.sqrt(share * (1 - share) / trials + (z / (2 * trials)) ** 2)
+    scale = 1 + z * z / trials
+    return max(0.0, (middle - width) / scale), min(1.0, (middle + width) / scale)
 
 
 def geometric_mean(values: Sequence[float]) -> float:

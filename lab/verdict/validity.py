@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.definition.experiment import USUAL_THRESHOLD
+from lab.definition.plan import Protocol
 from lab.profiler.readings import DIRTY_FLUSH, INSTRUMENTS
 from lab.verdict.judge import WEIGHED, Status, Verdict
 from lab.verdict.results import ExperimentResult, RunResult, judge_run
@@ -66,6 +67,8 @@ class Repeat:
     disjoint: tuple[str, ...]  # those of which two runs' intervals do not meet
     changed: tuple[str, ...]  # those whose verdict is not the same in all runs
     flips: tuple[str, ...]  # those supported in one run and refuted in another
+    protocol: str  # in words
+    block: int  # samples, by the protocol
 
     @property
     def disjoint_count(self) -> int:
@@ -237,7 +240,16 @@ def _repeat(name: str, gpu: str, runs: Sequence[RunResult], members: Sequence[Ex
         disjoint=tuple(place for place, group in verdicts.items() if _disjoint(group)),
         changed=tuple(place for place, seen in statuses.items() if len(seen) > 1),
         flips=tuple(place for place, seen in statuses.items() if {Status.SUPPORTED, Status.REFUTED} <= seen),
+        protocol=_protocol_words(runs[0].plan.protocol),
+        block=runs[0].plan.protocol.block,
     )
+
+
+def _protocol_words(protocol: Protocol) -> str:
+    """What tells the protocols of published runs apart."""
+    size = f"{protocol.sweeps} × {protocol.rounds} × {protocol.block}"
+    caches = "a cache a sweep" if protocol.fresh_caches else "one cache"
+    return ", ".join([size, caches, *(["isolated"] if protocol.isolated else [])])
 
 
 def _deviations(members: Sequence[ExperimentResult]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from factory import LARGE, SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.verdict.estimates import estimates
 from lab.verdict.pooled import pooled
-from lab.verdict.repeatability import repeatability
+from lab.verdict.repeatability import PairsOf, repeatability, runs_of_one_source
 from lab.verdict.results import RunResult, judge_run
 
 
@@ -62,6 +62,24 @@ def test_runs_that_tested_more_comparisons_together_are_no_repeats_but_are_poole
     assert repeatability([few, many]) == ()
     assert [(pool.place.case, len(pool.runs)) for pool in pooled([few, many])] == [(SMALL.name, 2)]
     assert repeatability([many, run("c", large=True)])[0].pairs == 2
+
+
+def test_pairs_with_unequal_numbers_of_comparisons_are_told_apart() -> None:
+    """What the share would be with them stands beside the share without."""
+    (agreement,) = repeatability([run("a"), run("b", ratio=0.9, large=True), run("c")])
+    assert (agreement.pairs, agreement.changed, agreement.run_pairs) == (1, 0, 1)
+    assert (agreement.all_pairs, agreement.all_changed) == (3, 2)
+    assert agreement.all_changed_share == pytest.approx(2 / 3)
+    assert agreement.experiments == (PairsOf(experiment="doubling", run_pairs=1, pairs=1, changed=0),)
+    assert agreement.lowest_changed_share == 0
+    assert agreement.highest_changed_share == pytest.approx(0.7935, abs=1e-4)
+
+
+def test_runs_of_one_source_are_counted_by_experiment() -> None:
+    runs = [run("a"), run("b", large=True), run("c"), run("d", source="t")]
+    (counted,) = runs_of_one_source(runs)
+    assert (counted.runs, counted.most, counted.most_alike) == (4, 3, 2)
+    assert runs_of_one_source([run("a", device="cpu")]) == ()
 
 
 def test_runs_on_a_cpu_say_nothing_of_a_gpu() -> None:

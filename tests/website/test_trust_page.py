@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from factory import FAST_BEATS_PLAIN, SMALL, machine, plan_of, records_of, small_experiment
+from factory import FAST_BEATS_PLAIN, LARGE, SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.verdict.pooled import pooled
 from lab.verdict.repeatability import HOLDING, repeatability
@@ -11,18 +11,29 @@ from lab.verdict.validity import study
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.published_trust import trust_data
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.pages.claims import pooled_of, pooled_sentence
+from lab.website.pages.claims import other_pool_sentence, pooled_of, pooled_sentence
 from lab.website.pages.experiment import experiment_page
-from lab.website.pages.trust import missed_goals, repeatability_part
+from lab.website.pages.trust import changed_csv, changed_part, missed_goals, repeatability_part
 from lab.website.table import Soft, plain
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
 CLAIM = dataclasses.replace(FAST_BEATS_PLAIN, cases=(SMALL,))
 
 
-def run_of(run_id: str, fast: float = 40e-6, seed: int = 1, gpu: str = "NVIDIA H200", board: str = "") -> RunResult:
-    plan = plan_of(run_id, experiments=[small_experiment(claims=(CLAIM,), headlines=(CLAIM,))], include=())
+def run_of(
+    run_id: str,
+    fast: float = 40e-6,
+    seed: int = 1,
+    gpu: str = "NVIDIA H200",
+    board: str = "",
+    large: bool = False,
+) -> RunResult:
+    claim = FAST_BEATS_PLAIN if large else CLAIM
+    include = ("large-sweep",) if large else ()
+    plan = plan_of(run_id, experiments=[small_experiment(claims=(claim,), headlines=(claim,))], include=include)
     times = {**TIMES, (SMALL.name, "fast"): fast}
+    if large:
+        times |= {(LARGE.name, "plain"): 60e-6, (LARGE.name, "fast"): 40e-6}
     on = machine(gpu=gpu, gpu_id=board or run_id)
     return judge_run(plan, records_of(plan, times, noise=0.001, seed=seed, on=on, source="f" * 64))
 
@@ -49,10 +60,13 @@ ALIKE = tuple(run_of(name, seed=number) for number, name in enumerate(("a", "b",
 def test_repeated_runs_are_counted_by_gpu_model_and_met_goals_are_said_to_be() -> None:
     other = run_of("d", gpu="NVIDIA H100 80GB HBM3")
     view = DataView(trust_of(*ALIKE, other))
-    (row,) = repeatability_part(view)["table"].rows
+    part = repeatability_part(view)
+    (row,), (in_csv,) = part["table"].rows, part["csv"].rows
     (counted,) = repeatability(ALIKE)
     texts = [plain(cell) for cell in row.cells]
-    assert (texts[:2], texts[-4:]) == (["NVIDIA H200", "all others"], ["3", "3", "3", "a, b, c"])
+    assert texts[:5] == ["NVIDIA H200", "fixed kernels, and fresh compilations", "0.0 %", "0.0 %", "56.1 %"]
+    assert texts[-4:] == ["3", "3", "3", "3"]
+    assert plain(in_csv.cells[-1]) == "a, b, c"
     assert counted.holding_share >= HOLDING
     assert text_of(missed_goals(view)) == "Every goal is met."
 
@@ -64,6 +78,29 @@ def test_goals_that_are_missed_are_named_with_figure_and_goal() -> None:
     assert said.startswith(first)
     for each in ("runs that disagree", "changed verdicts", "reversed verdicts"):
         assert each in said
+
+
+def test_the_share_without_the_rule_on_comparisons_stands_beside_the_table() -> None:
+    few, more, again = run_of("a"), run_of("b", fast=70e-6, large=True), run_of("c")
+    view = DataView(trust_of(few, more, again))
+    notes = [text_of(note) for note in repeatability_part(view)["notes"]]
+    assert "0 of 1 verdicts changed (0.0 %), only runs with the same number" in notes[0]
+    assert "it is 2 of 3 (66.7 %), over the goal. Pairs of runs: doubling 1." in notes[0]
+    assert notes[1].startswith("Why the rule: Holm's correction")
+    wish = "It is not met: doubling has 3 (at most 2 of them with the same number of comparisons)."
+    assert wish in notes[2]
+    assert "only where runs with different numbers of comparisons are left out" in text_of(missed_goals(view))
+
+
+def test_verdicts_that_changed_are_counted_by_experiment_and_named_in_a_csv_file() -> None:
+    data = trust_of(run_of("a"), run_of("b", fast=70e-6))
+    part = changed_part(DataView(data))
+    assert part
+    (row,) = part["table"].rows
+    assert [plain(cell) for cell in row.cells] == ["doubling", "NVIDIA H200", "1", "2", "1", "1", "1"]
+    head, line = changed_csv(data).content.splitlines()
+    assert head == "experiment,gpu,protocol,screening,runs,claim,case,reversed"
+    assert line.endswith(f"no,2,{CLAIM.name},{SMALL.name},yes")
 
 
 def test_without_a_repeat_the_table_has_no_rows() -> None:
@@ -94,6 +131,20 @@ def test_runs_of_one_board_and_runs_on_another_model_are_reported_apart() -> Non
     assert " runs on 1 board: " in text_of(pooled_sentence(trust_of(*one_board), item, claim, SMALL.name))
     elsewhere = shown(run_of("a", gpu="NVIDIA H100 80GB HBM3"))
     assert pooled_sentence(trust_of(*one_board), elsewhere, claim, SMALL.name) == ()
+
+
+def test_a_run_that_is_not_among_the_pooled_ones_shows_their_pool_with_its_date() -> None:
+    trust = trust_of(*ALIKE)
+    later, elsewhere = shown(run_of("later")), shown(run_of("x", gpu="NVIDIA H100 80GB HBM3"))
+    claim = later.plan.claims[0]
+    day = ALIKE[-1].finished_utc[:10]
+    said = text_of(other_pool_sentence(trust, later, claim, SMALL.name))
+    assert said.startswith(f"Apart from this run, 3 runs of one source on 3 boards, the last on {day}: 1.")
+    of_another = text_of(other_pool_sentence(trust, elsewhere, claim, SMALL.name))
+    assert f" on 3 boards of NVIDIA H200, the last on {day}: 1." in of_another
+    stricter = dataclasses.replace(claim, threshold=1.4)
+    assert other_pool_sentence(trust, later, stricter, SMALL.name) == ()
+    assert other_pool_sentence(trust_of(*ALIKE[:2]), later, claim, SMALL.name) == ()
 
 
 def test_two_runs_and_a_run_that_is_not_among_the_pooled_ones_show_nothing() -> None:

@@ -36,6 +36,7 @@ LIST = "experiments.json"
 JUDGING = (
     "lab/verdict", "lab/evidence", "lab/definition", "lab/quantities.py", "lab/website/data/published*.py",
     "lab/website/data/judged_cache.py", "lab/website/data/judged.py", "lab/website/data/typed.py",
+    "lab/website/data/zoo_runs.py",
     "lab/website/addresses.py", "lab/website/wording/references.py",
     "lab/profiler/readings.py", "experiments/audits",
     "experiments/breakdowns.py", "experiments/tokens.py",

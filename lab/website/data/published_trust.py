@@ -1,19 +1,21 @@
 """The lab's error rates as plain data: what the page on trust shows, and nothing else."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lab.definition.catalogue import ZOO
 from lab.profiler.readings import DIRTY_FLUSH
 from lab.verdict.cells import SCOPE
 from lab.verdict.excluded_rounds import LARGEST_CANARY_DRIFT, deviations
 from lab.verdict.judge import POLICY_VERSION
 from lab.verdict.pooled import Pooled, pooled
-from lab.verdict.repeatability import repeatability
+from lab.verdict.repeatability import RunsOfOneSource, repeatability, runs_of_one_source
 from lab.verdict.results import RunResult
-from lab.verdict.validity import Study
+from lab.verdict.validity import Repeat, Study
 from lab.website.data.published_clocks import INSTRUMENTS, clocks_data
 from lab.website.data.typed import DATA_SCHEMA, plain_json
+from lab.website.data.zoo_runs import screens
 
 OTHERS = ("do_bench", "nvbench")
 
@@ -29,8 +31,14 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
         "controls": study.controls,
         "power": {power.claim: power for power in study.power},
         "repeatability": {str(number): result for number, result in enumerate(repeatability(runs))},
-        "pooled": _pooled_data(pooled(runs)),
-        "repeats": {str(number): repeat for number, repeat in enumerate(study.repeats)},
+        "runs_of_one_source": {str(number): each for number, each in enumerate(_repeated(runs))},
+        "pooled": _pooled_data(pooled(runs), {run.plan.run_id: run.finished_utc for run in runs}),
+        "repeats": {
+            str(number): plain_json(repeat) | {"screening": screens(repeat.experiment, repeat.block)}
+            for number, repeat in enumerate(study.repeats)
+        },
+        "changed": {str(number): each for number, each in enumerate(_changed(study.repeats))},
+        "changed_screenings": _counts([each for each in study.repeats if screens(each.experiment, each.block)]),
         "repeated": {
             "flip_count": sum(repeat.flip_count for repeat in study.repeats),
             "comparisons": sum(repeat.comparisons for repeat in study.repeats),
@@ -59,7 +67,30 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
     return data
 
 
-def _pooled_data(cases: Sequence[Pooled]) -> dict[str, Any]:
+def _repeated(runs: Sequence[RunResult]) -> Iterator[RunsOfOneSource]:
+    """Samples of the zoo are left out: none is to be repeated."""
+    return (each for each in runs_of_one_source(runs) if not each.experiment.startswith(ZOO))
+
+
+def _changed(repeats: Sequence[Repeat]) -> Iterator[dict[str, Any]]:
+    """By experiment and GPU, over the protocols that it was measured under; screenings are left out."""
+    usual = [repeat for repeat in repeats if not screens(repeat.experiment, repeat.block)]
+    for experiment, gpu in dict.fromkeys((repeat.experiment, repeat.gpu) for repeat in usual):
+        members = [repeat for repeat in usual if (repeat.experiment, repeat.gpu) == (experiment, gpu)]
+        yield {"experiment": experiment, "gpu": gpu, **_counts(members)}
+
+
+def _counts(repeats: Sequence[Repeat]) -> dict[str, int]:
+    return {
+        "protocols": len(repeats),
+        "runs": sum(repeat.runs for repeat in repeats),
+        "comparisons": sum(repeat.comparisons for repeat in repeats),
+        "changed_count": sum(repeat.changed_count for repeat in repeats),
+        "flip_count": sum(repeat.flip_count for repeat in repeats),
+    }
+
+
+def _pooled_data(cases: Sequence[Pooled], finished_utc: Mapping[str, str]) -> dict[str, Any]:
     """By experiment, GPU, claim and case: the speed-up over all runs of the source that was measured last."""
     data: dict[str, Any] = {}
     for each in cases:
@@ -67,7 +98,8 @@ def _pooled_data(cases: Sequence[Pooled]) -> dict[str, Any]:
             claims = data.setdefault(each.place.experiment, {}).setdefault(each.place.gpu, {})
             claims.setdefault(each.place.claim, {})[each.place.case] = {
                 "ratio": each.ratio, "low": each.low, "high": each.high, "boards": each.boards, "runs": each.runs,
-                "run_count": len(each.runs),
+                "run_count": len(each.runs), "last_utc": max(finished_utc[run] for run in each.runs),
+                "scope": each.place.scope, "threshold": each.place.threshold,
             }  # fmt: skip
     return data
 

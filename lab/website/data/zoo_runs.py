@@ -43,7 +43,12 @@ def parts_of(items: Sequence[Judged]) -> list[Part]:
 
 def is_screening(item: Judged) -> bool:
     """Whether `lab zoo` measured it, with fewer samples than the usual protocol takes."""
-    return item.name.startswith(ZOO) and bool(item.evidence) and item.evidence["block"] < USUAL_BLOCK
+    return bool(item.evidence) and screens(item.name, item.evidence["block"])
+
+
+def screens(experiment: str, block: int) -> bool:
+    """Whether this is a screening: of the zoo, with so many samples in a block."""
+    return experiment.startswith(ZOO) and block < USUAL_BLOCK
 
 
 def _is_closer(item: Judged, screening: Judged) -> bool:

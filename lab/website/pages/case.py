@@ -26,7 +26,7 @@ from lab.website.pages.case_folds import (
     pairs_fold,
     splits_fold,
 )
-from lab.website.pages.claims import pooled_sentence, verdict_cells
+from lab.website.pages.claims import other_pool_sentence, pooled_sentence, verdict_cells
 from lab.website.pages.hardware import case_limits, case_traffic
 from lab.website.pages.history import run_link
 from lab.website.pages.kernels import kernels_fold
@@ -164,7 +164,8 @@ def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str,
     for claim in item.plan.claims:
         path = ("claims", claim.name, "cases", case.name)
         if view.value(*path):
-            pooled = pooled_sentence(trust, item, claim, case.name)
+            place = trust, item, claim, case.name
+            pooled = pooled_sentence(*place) or other_pool_sentence(*place)
             ratio, interval, verdict = verdict_cells(item, claim, case.name, view, pooled)
             text = Link(claim_sentence(claim), f"{EXPERIMENT}#claim-{claim.name}")
             rows.append(table_row(text, verdict, (*ratio, medians(view, *path)), interval))

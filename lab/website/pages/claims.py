@@ -29,10 +29,28 @@ def pooled_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim,
     view = DataView(trust, TRUST).at(*path)
     if item.evidence.get("run_id") not in (view.value("runs") or ()):
         return ()
-    low, high, asked = view.value("low"), view.value("high"), item.data["claims"][claim.name]["threshold"]
+    return _over_runs(view, ": ")
+
+
+def other_pool_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> Sentence:
+    """'Apart from this run, 3 runs of one source on 3 boards, the last on 2026-11-22: …': where the run shown is none
+    of three; of its GPU model, or else of another, which is named. Nothing where the claim asked for something else."""
+    data = DataView(trust, TRUST).at("pooled", item.plan.name)
+    own = item.machine.get("gpu", "")
+    for gpu in (own, *sorted({*(data.value() or ())} - {own})):
+        view = data.at(gpu, claim.name, case)
+        if (view.value("scope"), view.value("threshold")) == (claim.scope, claim.threshold):
+            where = "" if gpu == own else f" of {gpu}"
+            last = f"{where}, the last on {format.day(view.value('last_utc'))}: "
+            return ("Apart from this run, ", *_over_runs(view, last, " of one source"))
+    return ()
+
+
+def _over_runs(view: DataView, close: str, which: str = "") -> Sentence:
+    low, high, asked = view.value("low"), view.value("high"), view.value("threshold")
     parts = (
-        view.figure("run_count"), " runs on ", view.figure("boards"),
-        f" board{'s' if view.value('boards') != 1 else ''}: ",
+        view.figure("run_count"), f" runs{which} on ", view.figure("boards"),
+        f" board{'s' if view.value('boards') != 1 else ''}{close}",
         view.figure("ratio", show=lambda value: format.ratio(value, low, high, asked)), " ",
         view.figure("low", show=lambda value: format.interval(value, high, asked)),
     )  # fmt: skip

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from lab.verdict.excluded_rounds import LARGEST_CANARY_DRIFT
+from lab.verdict.pooled import FEWEST_RUNS
 from lab.verdict.repeatability import CHANGED, FLIPPED, HOLDING, ZERO
 from lab.verdict.statistics import CONFIDENCE, per_cent
 from lab.verdict.validity import AGREES_WITHIN, AGREES_WITHIN_SECONDS, REPEATED_WITHIN
@@ -13,12 +14,13 @@ from lab.website.data.judged import json_text
 from lab.website.data.publication_log import LOG, gone, head, text_of
 from lab.website.data.published_clocks import INSTRUMENTS
 from lab.website.data.published_trust import OTHERS
-from lab.website.figure import DataView, Sentence, joined, sentence
+from lab.website.figure import DataView, Figure, Sentence, joined, sentence
 from lab.website.outputs import Attachment, Document, Output, SiteContext
-from lab.website.table import Head, PageTable, TableRow, column, csv_file, named, row
+from lab.website.table import Constant, Head, PageTable, TableRow, column, csv_file, csv_table, named, row
 
-Part = dict[str, Any]  # of the page: anchor, title, about, table, summary
-ONE_DRAW, OTHER_CLAIMS = "torch.compile, one cache", "all others"
+Part = dict[str, Any]  # of the page: anchor, title, about, table, csv, summary, notes
+ONE_DRAW, OTHER_CLAIMS = "torch.compile, one cache", "fixed kernels, and fresh compilations"
+CHANGED_CSV = "trust/changed.csv"
 
 
 def share(share: float) -> str:
@@ -28,30 +30,98 @@ def share(share: float) -> str:
 
 REPEATABILITY = (
     named("gpu", "GPU"), named("claims", "Claims"), column("changed_share", "Changed", show=share),
+    column("lowest_changed_share", "At least", show=share), column("highest_changed_share", "At most", show=share),
     column("flipped", "Reversed"), column("holding_share", "Interval holds", show=share),
-    column("zero_share", "Within error", show=share), column("runs"), column("boards"), column("pairs"),
-    named("which", "Which runs"),
+    column("zero_share", "Within error", show=share), column("runs"), column("boards"),
+    column("run_pairs", "Run pairs"), column("pairs"),
 )  # fmt: skip
+WHICH = (*REPEATABILITY, named("which", "Which runs"))  # in the CSV: names of runs are too many for a column of a page
 
 
 def repeatability_part(view: DataView) -> Part:
     """Of pairs of runs of one source and sampling on one GPU model. No rows where no run was repeated."""
-    rows = (
-        row(view.at("repeatability", number), REPEATABILITY, claims=_kind(pairs), which=", ".join(pairs["run_ids"]))
-        for number, pairs in (view.value("repeatability") or {}).items()
-    )
-    return _part(
+    repeats = (view.value("repeatability") or {}).items()
+    places = [(view.at("repeatability", number), pairs) for number, pairs in repeats]
+    rows = (row(at, REPEATABILITY, claims=_kind(pairs)) for at, pairs in places)
+    whole = [row(at, WHICH, claims=_kind(pairs), which=", ".join(pairs["run_ids"])) for at, pairs in places]
+    part = _part(
         "repeatability", "Does a verdict hold when the run is repeated?",
         "Each row compares all pairs of runs of one source on one GPU model that take the same samples in a sweep "
-        "and planned the same number of comparisons, claim by claim and case by case. With more comparisons, Holm's "
-        "correction demands more evidence. "
+        "and planned the same number of comparisons, claim by claim and case by case. "
+        f"“At least” and “at most” are the ends of a {per_cent(CONFIDENCE)} interval (Wilson's) of the share that "
+        "changed. It takes pairs as independent. Those of the same two runs are not, so the share can be off by more. "
         "“Interval holds”: one run's interval holds the other run's speed-up, which a right 95 % interval does in "
         "about 87 % of pairs, because the other run errs too. “Within error”: the two speed-ups agree "
         "within both intervals. "
+        "The CSV file names the runs. "
         f"The goals: at most {per_cent(CHANGED)} changed, none reversed, at least {per_cent(HOLDING)} and "
         f"{per_cent(ZERO)}.",
         REPEATABILITY, rows,
     )  # fmt: skip
+    csv = PageTable(label=part["title"], heads=WHICH, rows=whole)
+    return part | {"csv": csv, "notes": (*_without_the_rule(view), *_repeats_that_lack(view))}
+
+
+def _without_the_rule(view: DataView) -> Iterator[Sentence]:
+    """What the share of changed verdicts is with and without the rule on comparisons, and which pairs of runs it is
+    of."""
+    for number, pairs in (view.value("repeatability") or {}).items():
+        at = view.at("repeatability", number)
+        said = f"{pairs['gpu']}, {_kind(pairs)}: {{changed}} of {{pairs}} verdicts changed ({{changed_share:share}})"
+        if pairs["unequal_pairs"]:
+            said += (
+                ", only runs with the same number of comparisons counted. Without that rule it is {all_changed} of "
+                "{all_pairs} ({all_changed_share:share})"
+            )
+            said += f", {'over' if pairs['all_changed_share'] > CHANGED else 'within'} the goal"
+        yield (
+            *sentence(at, f"{said}. Pairs of runs: ", share=share),
+            *joined(
+                (
+                    sentence(at.at("experiments", str(place)), f"{each['experiment']} {{run_pairs}}")
+                    for place, each in enumerate(pairs["experiments"])
+                ),
+                ", ",
+            ),
+            ".",
+        )
+    if any(pairs["unequal_pairs"] for pairs in (view.value("repeatability") or {}).values()):
+        yield (
+            "Why the rule: Holm's correction demands more of a claim among 14 comparisons than among 8. So a verdict "
+            "can differ between two such runs without any noise. The rule was added after such pairs had been counted.",
+        )
+
+
+def _repeats_that_lack(view: DataView) -> Iterator[Sentence]:
+    """Where an experiment lacks three runs of one source, by GPU model."""
+    sources = view.value("runs_of_one_source") or {}
+    for gpu in dict.fromkeys(each["gpu"] for each in sources.values()):
+        here = {number: each for number, each in sources.items() if each["gpu"] == gpu}
+        once = [each for each in here.values() if each["most"] == 1]
+        told = joined(
+            (
+                sentence(
+                    view.at("runs_of_one_source", number),
+                    f"{each['experiment']} has {{most}}" + _of_which_alike(each),
+                )
+                for number, each in here.items()
+                if each["most"] > 1
+            ),
+            ", ",
+        )
+        rest = f"{'no other experiment' if told else 'no experiment'} has more than one"
+        met = all(each["most_alike"] >= FEWEST_RUNS for each in here.values())
+        wish = f"Wished for on {gpu}: {FEWEST_RUNS} runs of one source of every experiment. "
+        left_out = " Tests of the lab itself and samples of the zoo are left out."
+        others = ("; " if told else "", rest) if once else ()
+        yield (wish, "It is met: " if met else "It is not met: ", *told, *others, ".", left_out)
+
+
+def _of_which_alike(counted: Mapping[str, Any]) -> str:
+    """How many of the runs of one source can be compared, where not all can."""
+    if counted["most_alike"] == counted["most"]:
+        return ""
+    return " (at most {most_alike} of them with the same number of comparisons)"
 
 
 def _kind(pairs: Mapping[str, Any]) -> str:
@@ -95,7 +165,7 @@ def same_part(view: DataView) -> Part:
 def repeats_part(view: DataView) -> Part:
     columns = (
         named("experiment", "Experiment"), named("gpu", "GPU"), column("gpus", "Boards"), column("runs"),
-        column("sources"),
+        column("sources"), named("protocol", "Protocol"),
         column("comparisons", "Claims at cases"), column("flip_count", "Reversed"), column("changed_count", "Changed"),
         column("disjoint_count", "Intervals apart"), column("cells", "Times"), column("within"),
         column("largest_deviation", "Largest deviation", show=lambda v: per_cent(v, 2)), named("largest_at", "Where"),
@@ -103,10 +173,14 @@ def repeats_part(view: DataView) -> Part:
     return _part(
         "repeats", "Repeats of each experiment",
         "All published runs of an experiment under one protocol, a row each, changes of the source included, most of "
-        "them on different boards. Boards run at different clocks, and torch.compile may choose other kernels, so "
+        "them on different boards. A protocol is told by its sweeps × rounds × samples in a block, by whether every "
+        "sweep compiles anew (“a cache a sweep”), and by whether calls are timed one at a time (“isolated”). "
+        "Boards run at different clocks, and torch.compile may choose other kernels, so "
         "times and intervals can move apart. The goal: times of 20 µs and more within "
         f"±{per_cent(REPEATED_WITHIN)} of their median over the runs, and no reversed verdict.",
-        columns, (row(view.at("repeats", number), columns) for number in view.value("repeats") or {}),
+        columns,
+        (row(view.at("repeats", number), columns, protocol=Constant((repeat["protocol"],)))
+         for number, repeat in (view.value("repeats") or {}).items()),
     )  # fmt: skip
 
 
@@ -179,7 +253,15 @@ def _part(
     name: str, title: str, about: str, columns: tuple[Head, ...], rows: Iterable[TableRow], summary: Sentence = ()
 ) -> Part:
     table = PageTable(label=title, kind="stacks", heads=columns, rows=tuple(rows))
-    return {"anchor": name, "title": title, "about": about, "table": table, "summary": summary}
+    return {
+        "anchor": name,
+        "title": title,
+        "about": about,
+        "table": table,
+        "csv": table,
+        "summary": summary,
+        "notes": (),
+    }
 
 
 def _by_run(view: DataView, place: str, columns: tuple[Head, ...]) -> Iterator[TableRow]:
@@ -196,7 +278,10 @@ def trust_pages(context: SiteContext) -> Iterator[Output]:
         page = trust_page(context.trust)
         yield Document(path="trust/index.html", template="trust.html", view={**page, "log": _log(context)})
         yield Attachment(path="trust/data.json", content=json_text(context.trust))
-        yield from (csv_file(part["table"], f"trust/{part['anchor']}.csv") for part in (*page["face"], *page["folded"]))
+        parts = (*page["face"], *page["folded"])
+        yield from (csv_file(part["csv"], f"trust/{part['anchor']}.csv") for part in parts)
+        if page["changed"]:
+            yield changed_csv(context.trust)
     if context.log:
         yield Attachment(path=LOG, content=text_of(context.log))
 
@@ -208,7 +293,7 @@ def trust_page(data: Mapping[str, Any]) -> dict[str, Any]:
     folded = (same_part, repeats_part, instruments_part, flush_part, canaries_part)
     return {
         "lede": _lede(view), "missed": missed_goals(view), "errors": self_comparison_errors(view),
-        "moved": _moved(view), "clocks": _clocks(view), "changed": tuple(_changed(data)),
+        "moved": _moved(view), "clocks": _clocks(view), "changed": changed_part(view),
         "face": tuple(part for make in face if (part := make(view))["table"].rows),
         "folded": tuple(part for make in folded if (part := make(view))["table"].rows),
         "draw_spread": per_cent(DRAW_SPREAD),
@@ -264,9 +349,22 @@ def missed_goals(view: DataView) -> Sentence:
             if missed(pairs[key]):
                 value = view.figure("repeatability", number, key, show=share) or "–"
                 missing.append((f"{said} on {who}: ", value, f", goal {goal}"))
+    rests = tuple(_rests_on_the_rule(view))
     if missing:
-        return ("Goals that are missed where the source is the same: ", *joined(missing, "; "), ".")
-    return ("Every goal is met.",) if view.value("repeatability") else ()
+        return ("Goals that are missed where the source is the same: ", *joined(missing, "; "), ".", *rests)
+    return ("Every goal is met.", *rests) if view.value("repeatability") else ()
+
+
+def _rests_on_the_rule(view: DataView) -> Iterator[Figure | str]:
+    """Where the goal of changed verdicts is met only by runs with the same number of comparisons."""
+    for number, pairs in (view.value("repeatability") or {}).items():
+        if pairs["changed_share"] <= CHANGED < pairs["all_changed_share"]:
+            yield from sentence(
+                view.at("repeatability", number),
+                f" On {pairs['gpu']} changed verdicts meet the goal ({{changed_share:share}}) only where runs with "
+                "different numbers of comparisons are left out; with them it is {all_changed_share:share}.",
+                share=share,
+            )
 
 
 def _moved(view: DataView) -> Sentence:
@@ -295,11 +393,41 @@ def _clocks(view: DataView) -> Sentence:
     )
 
 
-def _changed(data: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """By experiment and GPU, the claims at cases whose verdict was not the same in all repeats."""
-    for repeat in data["repeats"].values():
-        if repeat["changed"]:
-            yield f"{repeat['experiment']}, {repeat['gpu']}", tuple(repeat["changed"])
+def changed_part(view: DataView) -> Part | None:
+    """How many verdicts were not the same in all repeats, a row for each experiment and GPU; None without repeats."""
+    columns = (
+        named("experiment", "Experiment"), named("gpu", "GPU"), column("protocols"), column("runs"),
+        column("comparisons", "Claims at cases"), column("changed_count", "Changed"), column("flip_count", "Reversed"),
+    )  # fmt: skip
+    places = view.value("changed") or {}
+    about = (
+        "Over all published runs of an experiment, changes of the source included. Runs are compared with those of the "
+        "same protocol; a claim at a case counts once under each."
+    )
+    left_out = sentence(
+        view.at("changed_screenings"),
+        " Screenings of the zoo are left out: they take few samples, to find what is to be measured again. Of those "
+        "{changed_count} of {comparisons} changed.",
+    )
+    screened: Sentence = left_out if view.value("changed_screenings", "comparisons") else ()
+    rows = (row(view.at("changed", number), columns) for number in places)
+    return _part("changed", "Which verdicts changed", about, columns, rows, screened) if places else None
+
+
+def changed_csv(data: Mapping[str, Any]) -> Attachment:
+    """Every claim at a case whose verdict was not the same in all repeats, those of screenings too."""
+    columns = ("experiment", "gpu", "protocol", "screening", "runs", "claim", "case", "reversed")
+    rows = (
+        (repeat["experiment"], repeat["gpu"], repeat["protocol"], _yes(repeat["screening"]), repeat["runs"],
+         *place.split(" at ", 1), _yes(place in repeat["flips"]))
+        for repeat in data["repeats"].values()
+        for place in repeat["changed"]
+    )  # fmt: skip
+    return csv_table(CHANGED_CSV, columns, rows)
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"
 
 
 # Of pairs of runs: what is counted, the goal, whether it is missed, and that in words.
