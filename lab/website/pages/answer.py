@@ -14,13 +14,13 @@ from lab.website.figure import DataView, Figure, Sentence, extremes, joined, spa
 from lab.website.pages import labels
 from lab.website.pages.ceilings import reached
 from lab.website.pages.labels import (
-    TITLES,
     baseline_title,
     begun,
     case_label,
     listed,
     profile_title,
     shape_label,
+    titled,
     within_sentence,
 )
 from lab.website.verdict_words import claim_word
@@ -94,7 +94,7 @@ def _left(item: Judged, view: DataView) -> Sentence:
     for case in item.plan.cases:
         if case.name in measured:
             ratio = view.figure("replication", "measured", case.name, "over_rival", "ratio")
-            by_operator.setdefault(TITLES.get(case.op, case.op), []).append(ratio)
+            by_operator.setdefault(titled(case.op), []).append(ratio)
     told: list[Sentence] = [
         (*extremes(figures), f" ({operator})" if len(by_operator) > 1 else "")
         for operator, figures in by_operator.items()
@@ -131,7 +131,7 @@ def operator_of(item: Judged, claim: PlannedClaim) -> str:
     others = {item.plan.case(name).op for each in rest for name in each.cases}
     if len(cases) == 1 and cases[0].op in others:
         return case_label(cases[0])
-    titles = dict.fromkeys(TITLES.get(case.op, case.op) for case in cases)
+    titles = dict.fromkeys(titled(case.op) for case in cases)
     # 'Matmul' also stands for 'Matmul, default launch'.
     return listed([title for title in titles if not any(title.startswith(f"{each},") for each in titles)])
 

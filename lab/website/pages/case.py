@@ -30,7 +30,16 @@ from lab.website.pages.claims import pooled_sentence, verdict_cells
 from lab.website.pages.hardware import case_limits, case_traffic
 from lab.website.pages.history import run_link
 from lab.website.pages.kernels import kernels_fold
-from lab.website.pages.labels import begun, case_label, listed, profile_title, scope_title, scope_words, within_sentence
+from lab.website.pages.labels import (
+    CPU_SCOPES,
+    begun,
+    case_label,
+    listed,
+    profile_title,
+    scope_title,
+    scope_words,
+    within_sentence,
+)
 from lab.website.pages.replication import printed_reasons
 from lab.website.pages.snippet import Snippet, snippet
 from lab.website.pages.soundness import (
@@ -75,6 +84,7 @@ CELLS = (
     column("prepare_seconds", "Prepared in, s"), column("peak_memory_bytes", "Memory, MB"),
     column("samples"),
 )  # fmt: skip
+OF_GPU = ("enqueue_seconds", "peak_memory_bytes")  # columns that a CPU's run has nothing for
 GRAPHS_COUNTED = 10  # the schema of records from which on memory holds what CUDA graphs hold
 WITH_GRAPHS = "with what CUDA graphs of an implementation's own hold for it"
 WITHOUT_GRAPHS = "without what CUDA graphs of an implementation's own hold for it, which this run did not count"
@@ -99,15 +109,18 @@ def sections(
 
 
 def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
-    places, columns = item.places(case.name, SCOPE), _columns(case, view)
+    places, columns = item.places(case.name, SCOPE), _columns(item, case, view)
     rows = [_cell(item, case, each, places.get(each.name), columns, view) for each in item.plan.profiles_of(case)]
     clock = scope_words(SCOPE, item.on_cpu).clock
     caption = (
         f"{clock[:1].upper()}{clock[1:]}. Noise "
-        "is p95 / p50; spread is the slowest over the fastest sweep, less one. GB/s divides the least traffic by p50. "
-        "Host is what Python needs to enqueue a call; memory the most that a call takes beyond its inputs, "
-        f"{WITH_GRAPHS if item.evidence['schema_of_run'] >= GRAPHS_COUNTED else WITHOUT_GRAPHS}."
+        "is p95 / p50; spread is the slowest over the fastest sweep, less one. GB/s divides the least traffic by p50."
     )
+    if not item.on_cpu:
+        caption += (
+            " Host is what Python needs to enqueue a call; memory the most that a call takes beyond its inputs, "
+            f"{WITH_GRAPHS if item.evidence['schema_of_run'] >= GRAPHS_COUNTED else WITHOUT_GRAPHS}."
+        )
     if view.value("cases", case.name, "tokens"):
         caption += " Tokens/s divides the tokens of a call by p50."
     remarks: list[Words] = []
@@ -125,8 +138,9 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
     return Fold(id="cells", title="Every implementation", tables=(table,), items=tuple(remarks))
 
 
-def _columns(case: PlannedCase, view: DataView) -> tuple[Head, ...]:
-    return (*CELLS, TOKENS) if view.value("cases", case.name, "tokens") else CELLS
+def _columns(item: Judged, case: PlannedCase, view: DataView) -> tuple[Head, ...]:
+    cells = tuple(head for head in CELLS if not (item.on_cpu and head.key in OF_GPU))
+    return (*cells, TOKENS) if view.value("cases", case.name, "tokens") else cells
 
 
 def _cell(
@@ -175,7 +189,7 @@ def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str,
 
 def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
     """The same call cold, warm, in a graph, and as an eager caller waits."""
-    scopes = item.plan.scopes
+    scopes = [scope for scope in item.plan.scopes if scope in CPU_SCOPES or not item.on_cpu]
     if len(scopes) < 2:
         return None
     rows = []
@@ -194,7 +208,8 @@ def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
         heads=(*words("Implementation"), *numbers(*map(scope_title, scopes))),
     )  # fmt: skip
     lead: Words = (f"{covers}. No comparison mixes them.",)
-    return Fold(id="scopes", title="Cold, warm, in a graph, eager", lead=lead, tables=(table,))
+    title = "Cold and warm" if item.on_cpu else "Cold, warm, in a graph, eager"
+    return Fold(id="scopes", title=title, lead=lead, tables=(table,))
 
 
 def _printed(case: PlannedCase, view: DataView) -> Fold | None:

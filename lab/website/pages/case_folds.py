@@ -143,7 +143,8 @@ def controls_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | Non
     for key in GPU:
         if figure := view.figure("gpu", case.name, key):
             items.append((f"{QUANTITIES[key].label}: ", figure, f" {unit_of(key).symbol}"))
-    return Fold(id="controls", title="Controls, and the GPU meanwhile", items=tuple(items)) if items else None
+    title = "Controls" if item.on_cpu else "Controls, and the GPU meanwhile"
+    return Fold(id="controls", title=title, items=tuple(items)) if items else None
 
 
 def history_fold(item: Judged, published: Sequence[Judged], case: PlannedCase) -> Fold | None:
