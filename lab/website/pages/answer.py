@@ -8,6 +8,7 @@ from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import WEIGHED, Status
 from lab.verdict.plain_words import FAILS
+from lab.verdict.validity import can_fail
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence, extremes, joined, span
@@ -80,10 +81,26 @@ def _opening(item: Judged, view: DataView) -> Sentence:
     """What answers better than headline claims do: what a GPU reaches, how often the lab's test is right."""
     if item.plan.name == CEILINGS and view.value("ceilings"):
         return reached(view)
-    known, right = view.figure("counts", "known"), view.figure("counts", "right")
-    if known and right:
-        return (right, " of the ", known, " claims whose right verdict is known beforehand came out so")
-    return ()
+    known, right, left_out = (view.figure("counts", key) for key in ("known_judged", "right", "known_left_out"))
+    if not (known and right and left_out):
+        return ()
+    claims = " claims whose right verdict is known beforehand"
+    if not left_out.value:
+        return (right, " of the ", known, f"{claims} came out so")
+    verb = "needs" if left_out.value == 1 else "need"
+    why = f" more {verb} a {'GPU' if item.on_cpu else 'CPU'}" if _needs_another(item) else " more could not be judged"
+    return (right, " of the ", known, f"{claims} and that were measured came out so; ", left_out, why)
+
+
+def _needs_another(item: Judged) -> bool:
+    """Whether every claim of known verdict that this run could not judge is about what cannot run on its device."""
+    device = "cpu" if item.on_cpu else "cuda"
+    open_ = (
+        claim
+        for claim in item.plan.claims
+        if can_fail(claim.expected) and item.data["claims"][claim.name]["status"] == Status.NO_EVIDENCE
+    )
+    return not any(can_run(item.plan, claim, device) for claim in open_)
 
 
 def _left(item: Judged, view: DataView) -> Sentence:
