@@ -1,5 +1,6 @@
 """A page for every case of every experiment: who was fastest there, and all that the run shown knows of it."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace as View
@@ -8,14 +9,14 @@ from typing import Any
 from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
-from lab.verdict.judge import is_tie
+from lab.verdict.judge import WIDEST_HALF_WIDTH, is_tie
 from lab.verdict.ranking import Place
 from lab.verdict.roofline import GRAPH
 from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.data.winners import call_of
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Sentence, joined
 from lab.website.outputs import Document, SiteContext
 from lab.website.pages.case_folds import (
     controls_fold,
@@ -287,7 +288,8 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_time) or ""
     level = [name for name in rest if places[name].level]
     tied = [names[name] for name in level if _is_tied(case, first, name, view)]
-    unclear = [names[name] for name in level if names[name] not in tied]
+    at_edge = [name for name in level if _is_precise(case, first, name, view) and names[name] not in tied]
+    noisy = [names[name] for name in level if names[name] not in tied and name not in at_edge]
     behind = next((name for name in rest if not places[name].level), None)
     who: Sentence = (f"{fastest} was the fastest, with ", p50, call)
     if not rest:
@@ -296,10 +298,12 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
         who = (f"{fastest} had the shortest p50, ", p50, call, ", by too few sweeps to say that it is faster")
     elif tied:
         who = (f"{fastest} shared the first place with {listed(tied)}, at ", p50, call)
-    elif unclear:
+    elif noisy or at_edge:
         who = (f"{fastest} had the shortest p50, ", p50, call)
-    if unclear and places[first].proven:
-        who = (*who, f" (too noisy to tell from {listed(unclear)})")
+    if places[first].proven and (noisy or at_edge):
+        doubts: list[Sentence] = [_at_edge(case, first, name, names[name], view) for name in at_edge]
+        doubts += [(f"too noisy to tell from {listed(noisy)}",)] if noisy else []
+        who = (*who, " (", *joined(doubts, "; "), ")")
     graph = _in_graph(item, case, view)
     path = ("against", case.name, first, behind) if behind else ()
     ratio, interval = view.ratio(*path, brief=True), view.interval(*path, brief=True)
@@ -313,6 +317,18 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
 def _is_tied(case: PlannedCase, first: str, name: str, view: DataView) -> bool:
     speedup = view.value("against", case.name, first, name)
     return bool(speedup) and is_tie(speedup["low"], speedup["high"])
+
+
+def _is_precise(case: PlannedCase, first: str, name: str, view: DataView) -> bool:
+    """Whether the interval is as narrow as a verdict without a mark asks for."""
+    speedup = view.value("against", case.name, first, name)
+    return bool(speedup) and math.sqrt(speedup["high"] / speedup["low"]) - 1 <= WIDEST_HALF_WIDTH
+
+
+def _at_edge(case: PlannedCase, first: str, name: str, title: str, view: DataView) -> Sentence:
+    """Of a precise interval that is neither a tie nor clear of one: it holds the edge of a tie. Noise is no reason."""
+    path = ("against", case.name, first, name)
+    return (view.ratio(*path) or "–", " ", view.interval(*path) or "–", f" as fast as {title}, at the edge of a tie")
 
 
 def _in_graph(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
