@@ -10,7 +10,7 @@ from lab.verdict.ceilings import Ceilings, ceiling_gap
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.estimates import Estimates
 from lab.verdict.neighbours import Neighbours
-from lab.verdict.plain_words import in_words
+from lab.verdict.plain_words import claim_word, in_words
 from lab.verdict.pooled import Pooled
 from lab.verdict.repeatability import CHANGED, HOLDING, ZERO, Repeatability
 from lab.verdict.results import RunResult
@@ -84,11 +84,14 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
         measured = [claim for claim in able if claim.verdicts]
         for claim in measured:
             mark = f" ({claim.mark})" if claim.mark else ""
-            yield f"  {claim.status:13} {claim_sentence(claim.claim)}{mark}"
+            words = {case_name: in_words(verdict) for case_name, verdict in claim.verdicts.items()}
+            statuses = (verdict.status for verdict in claim.verdicts.values())
+            word = claim_word(claim.status, zip(statuses, words.values(), strict=True))
+            yield f"  {word:13} {claim_sentence(claim.claim)}{mark}"
             for case_name, verdict in claim.verdicts.items():
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""
                 parts = (verdict_ratio(verdict), verdict.mark, cpu, verdict.reason)
-                yield f"    {in_words(verdict):18} {case_name:28} {'  '.join(part for part in parts if part)}"
+                yield f"    {words[case_name]:18} {case_name:28} {'  '.join(part for part in parts if part)}"
         if elsewhere := len(able) - len(measured):
             yield f"  {elsewhere} claim{'s are' if elsewhere > 1 else ' is'} about cases that are not in this run"
         if needing := len(experiment.claims) - len(able):

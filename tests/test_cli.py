@@ -230,7 +230,7 @@ def test_judge_prints_each_cell_and_verdict_of_a_run_by_its_id(capsys: pytest.Ca
     assert "run synthetic: NVIDIA H100 80GB HBM3" in output
     assert "(unfinished)" not in output
     assert "skipped: liger_kernel is not installed" in output
-    assert "supported     Triton RMSNorm is at least 2 % faster than F.rms_norm." in output
+    assert "faster        Triton RMSNorm is at least 2 % faster than F.rms_norm." in output
 
 
 def test_judge_tells_the_runs_ceilings_and_how_near_each_cell_comes(

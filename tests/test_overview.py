@@ -3,9 +3,10 @@
 import dataclasses
 
 from counting import PLAIN_MOVES_TWICE, counted_run
-from factory import FAST_BEATS_PLAIN, LARGE, plan_of, records_of, small_experiment
+from factory import FAST_BEATS_PLAIN, LARGE, SMALL, plan_of, records_of, small_experiment
 
 from lab.overview import describe_verdicts
+from lab.verdict.judge import Status
 from lab.verdict.results import judge_run
 
 
@@ -33,8 +34,17 @@ def test_without_counters_it_says_why_there_is_nothing() -> None:
 
 
 def test_a_claim_says_its_threshold_in_words() -> None:
-    assert [line for line in lines_of() if line.startswith("  supported") and ", by 2 % or more." in line]
+    assert [line for line in lines_of() if line.startswith("  faster ") and ", by 2 % or more." in line]
     assert [line for line in lines_of() if "times its bytes" in line]
+
+
+def test_a_claim_and_its_cases_are_called_by_the_words_of_the_pages() -> None:
+    plan = plan_of(experiments=[small_experiment()], include=())
+    times = {(SMALL.name, "fast"): 1e-5, (SMALL.name, "plain"): 2e-5}
+    lines = list(describe_verdicts(judge_run(plan, records_of(plan, times))))
+    words = [line.split()[0] for line in lines if line.strip()]
+    assert words.count("faster") == 2
+    assert not set(words) & set(map(str, Status))
 
 
 def test_claims_about_cases_that_a_run_leaves_out_are_counted_in_one_line() -> None:

@@ -144,10 +144,11 @@ def judge_case(
     threshold: float,
     control: Speedup | None = None,
     spoiled_share: float = 0.0,
+    shared_sweeps: int = 0,
 ) -> Verdict:
-    """Ask the rules in order. `speedup` is None where the sides share too few sweeps to compare, and else widened (see
-    lab/verdict/widening.py); `control` is the speed-up of a profile over itself at this case; `spoiled_share` that of
-    the case's rounds that were left out."""
+    """Ask the rules in order. `speedup` is None where the sides share fewer than two sweeps, whose number
+    `shared_sweeps` is, and else widened (see lab/verdict/widening.py); `control` is the speed-up of a profile over
+    itself at this case; `spoiled_share` that of the case's rounds that were left out."""
     for name, side in (("subject", subject), ("baseline", baseline)):
         if side.outcome == "wrong":
             return Verdict(status=Status.REJECTED, reason=f"wrong result of the {name}: {side.reason}")
@@ -157,7 +158,7 @@ def judge_case(
         if side.outcome != "measured":
             return Verdict(status=Status.NO_EVIDENCE, reason=f"{name} {side.outcome}: {side.reason}")
     if speedup is None or len(speedup.sweep_ratios) < FEWEST_SWEEPS:
-        return Verdict(status=Status.NO_EVIDENCE, reason=_too_few(speedup), speedup=speedup)
+        return Verdict(status=Status.NO_EVIDENCE, reason=_too_few(speedup, shared_sweeps), speedup=speedup)
     if dropped := _dropped(subject, baseline, spoiled_share):
         return Verdict(status=Status.RERUN_NOISE, reason=dropped, speedup=speedup)
     status, reason = _weigh(speedup, threshold)
@@ -198,11 +199,11 @@ def mark_of_claim(verdicts: Sequence[Verdict], status: Status) -> str:
     return ONE_DRAW if any(verdict.one_draw for verdict in verdicts if verdict.status == status) else ""
 
 
-def _too_few(speedup: Speedup | None) -> str:
-    if speedup is None:  # of one sweep alone there is no interval, and so no speed-up
-        return f"fewer than 2 sweeps have samples of both sides; {FEWEST_SWEEPS} are needed"
-    count = len(speedup.sweep_ratios)
-    return f"{count} {'sweep has' if count == 1 else 'sweeps have'} samples of both sides; {FEWEST_SWEEPS} are needed"
+def _too_few(speedup: Speedup | None, shared_sweeps: int) -> str:
+    """Of one sweep alone there is no interval, and so no speed-up."""
+    count = len(speedup.sweep_ratios) if speedup else shared_sweeps
+    counted = f"{count} sweeps have" if count > 1 else "1 sweep has" if count else "no sweep has"
+    return f"{counted} samples of both sides; {FEWEST_SWEEPS} are needed"
 
 
 def _dropped(subject: Side, baseline: Side, spoiled_share: float) -> str:

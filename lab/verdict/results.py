@@ -27,7 +27,7 @@ from lab.evidence.record import (
 )
 from lab.verdict.ceilings import Ceilings, ceilings_of
 from lab.verdict.cells import SCOPE, CellResult, cell_result, launch_floor_seconds
-from lab.verdict.compare import Timed, clock_step_seconds, speedup_between, split_between
+from lab.verdict.compare import Timed, clock_step_seconds, compared_processes, speedup_between, split_between
 from lab.verdict.excluded_rounds import NOTHING, ExcludedRounds, excluded_rounds
 from lab.verdict.judge import Side, Status, Verdict, judge_case, judge_claim, judge_family, mark_of_claim
 from lab.verdict.judge_memory import MemorySide, judge_memory
@@ -289,13 +289,16 @@ def _verdict(experiment: ExperimentResult, claim: PlannedClaim, case: str) -> Ve
     if claim.measure == "memory":
         return _memory_verdict(experiment, claim, case)
     subject, baseline = experiment.cells[case, claim.subject], experiment.cells[case, claim.baseline]
+    speedup = experiment.compare(case, claim.subject, claim.baseline, claim.scope)
+    shared = () if speedup else compared_processes(baseline.cells, subject.cells, claim.scope, experiment.spoiled)
     return judge_case(
         _side(subject, claim.scope),
         _side(baseline, claim.scope),
-        experiment.compare(case, claim.subject, claim.baseline, claim.scope),
+        speedup,
         claim.threshold,
         experiment.control(case, claim.scope),
         experiment.spoiled_share(case),
+        len(shared),
     )
 
 

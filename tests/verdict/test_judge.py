@@ -42,8 +42,10 @@ def judged(
     threshold: float = 1.02,
     control: Speedup | None = None,
     spoiled: float = 0.0,
+    shared_sweeps: int = 0,
 ) -> Verdict:
-    return judge_case(subject or side(), baseline or side(), speedup, threshold, control or ratio(1.0), spoiled)
+    sides = subject or side(), baseline or side()
+    return judge_case(*sides, speedup, threshold, control or ratio(1.0), spoiled, shared_sweeps)
 
 
 SITUATIONS = {
@@ -189,12 +191,12 @@ def test_a_missing_side_is_named_with_its_reason() -> None:
 
 @pytest.mark.parametrize(
     ("sweeps", "reason"),
-    [(0, "fewer than 2 sweeps have samples of both sides; 3 are needed"),
+    [(0, "no sweep has samples of both sides; 3 are needed"),
      (1, "1 sweep has samples of both sides; 3 are needed"),
      (2, "2 sweeps have samples of both sides; 3 are needed")],
 )  # fmt: skip
 def test_too_few_sweeps_are_counted(sweeps: int, reason: str) -> None:
-    assert judged(ratio(1.3, sweeps=sweeps) if sweeps else None).reason == reason
+    assert judged(ratio(1.3, sweeps=sweeps) if sweeps > 1 else None, shared_sweeps=sweeps).reason == reason
 
 
 def test_an_inconclusive_verdict_says_how_many_sweeps_would_settle_it() -> None:

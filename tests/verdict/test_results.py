@@ -62,6 +62,12 @@ def failed(outcome: str, reason: str) -> dict[str, Any]:
     return {"outcome": outcome, "reason": reason, "timings": ()}
 
 
+def test_a_run_of_one_sweep_says_that_it_has_one() -> None:
+    plan = small_plan(sweeps=1)
+    (claim,) = judge_run(plan, records_of(plan, TIMES)).experiments[0].claims
+    assert claim.verdicts[SMALL.name].reason == "1 sweep has samples of both sides; 3 are needed"
+
+
 def test_a_run_directory_is_read_and_judged(tmp_path: Path) -> None:
     run = load_run(measured_run(tmp_path, {"torch-fused": 30e-6, "triton-fused-rmsnorm": 20e-6}))
     case = "rmsnorm-4096x4096-float16"

@@ -13,6 +13,8 @@ from lab.website.data.promoted import load_evidence
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.answer import answer, glances
 from lab.website.pages.boundary import boundary_line
+from lab.website.pages.experiment import experiment_page
+from lab.website.table import plain
 
 TIMES = {
     (SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6,
@@ -129,3 +131,36 @@ def test_no_answer_of_the_labs_own_evidence_is_long() -> None:
         for item in judged(evidence):
             if not is_search(item.plan):
                 assert len(answer_of(item).split()) <= LONGEST, item.plan.name
+
+
+def known_of(*subjects: Profile, sweeps: int = 5) -> Judged:
+    """A test of the lab itself: of each of these profiles it is known that it is faster than `plain`."""
+    claims = tuple(
+        dataclasses.replace(
+            FAST_BEATS_PLAIN, name=f"{each.name}-beats", subject=each, cases=(SMALL,), expected=("supported",)
+        )
+        for each in subjects
+    )
+    experiment = small_experiment(
+        claims=claims, headlines=claims[:1], cases=(SMALL,), profiles=(PLAIN, *subjects), self_test=True
+    )
+    plan = plan_of(experiments=[experiment], include=(), sweeps=sweeps)
+    return judged_run(judge_run(plan, records_of(plan, TIMES, noise=0.001)))[0]
+
+
+def test_claims_that_this_run_could_not_judge_are_no_failures_of_the_test() -> None:
+    on_cpu = dataclasses.replace(FAST, name="on-cpu", title="on a CPU", devices=("cpu",))
+    whole, part = answer_of(known_of(FAST)), answer_of(known_of(FAST, on_cpu))
+    assert whole.startswith("1 of the 1 claims whose right verdict is known beforehand came out so. Measured on")
+    assert part.startswith(
+        "1 of the 1 claims whose right verdict is known beforehand and that were measured came out so; 1 more needs a "
+        "CPU. Measured on"
+    )
+
+
+def test_a_page_says_that_its_run_has_too_few_sweeps_for_speed_ups() -> None:
+    told = {
+        sweeps: plain(dict(experiment_page(known_of(FAST, sweeps=sweeps), []).facts)["Claims"]) for sweeps in (1, 3)
+    }
+    assert told[1] == "not measured 1 a speed-up needs 3 sweeps; this run has 1"
+    assert told[3] == "holds 1"

@@ -20,7 +20,7 @@ THIRD = profile("third")
 def item_of(times: dict[tuple[str, str], float], run_id: str = "synthetic", sweeps: int = 5, **how: object) -> Judged:
     """The small experiment with three profiles, as a published run has it."""
     plan = plan_of(run_id, experiments=[small_experiment(profiles=(PLAIN, FAST, THIRD))], include=(), sweeps=sweeps)
-    records = records_of(plan, times, noise=0.001, **how)  # type: ignore[arg-type]
+    records = records_of(plan, times, **({"noise": 0.001} | how))  # type: ignore[arg-type]
     return judged_run(judge_run(plan, records), digest=run_id.encode().hex().ljust(64, "0"))[0]
 
 
@@ -43,6 +43,15 @@ def test_its_answer_shares_the_first_place_where_nothing_tells_two_apart() -> No
     answer = words_of(page_of(item_of(TIMES | {(SMALL.name, "third"): 40.1e-6})).answer)
     assert "shared the first place with " in answer
     assert "as fast as plain, the next." in answer
+
+
+def test_its_answer_calls_a_precise_lead_at_the_edge_of_a_tie_so_and_not_noisy() -> None:
+    at_edge = words_of(page_of(item_of(TIMES | {(SMALL.name, "third"): 40.8e-6})).answer)
+    assert "(1.02" in at_edge
+    assert "] as fast as third, at the edge of a tie): " in at_edge
+    assert "noisy" not in at_edge
+    noisy = words_of(page_of(item_of(TIMES | {(SMALL.name, "third"): 40.8e-6}, noise=0.2)).answer)
+    assert "(too noisy to tell from third" in noisy
 
 
 def test_its_answer_does_not_say_faster_of_too_few_sweeps() -> None:

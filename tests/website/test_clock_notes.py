@@ -8,7 +8,7 @@ from factory import FAST_BEATS_PLAIN, PLAIN, SMALL, plan_of, profile, records_of
 from page_parts import figures, section_of, words_of
 
 from lab.definition.planning import make_protocol
-from lab.evidence.record import Cell, Compiled, Reading, Record, SweepStart
+from lab.evidence.record import Cell, Compiled, Reading, Record, RunStart, SweepStart
 from lab.profiler.readings import DO_BENCH
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
@@ -132,7 +132,7 @@ def drew(record: Record) -> Record:
 
 def test_each_sweep_shows_the_code_that_it_drew_and_what_it_cost() -> None:
     heading, *sweeps = table(page_of(item_of(change=drew)), "draws").rows
-    assert plain(heading.cells[0]) == "fast: every sweep compiled and chose anew: 2 different codes"
+    assert plain(heading.cells[0]) == "fast: every sweep chose anew: 2 different codes"
     assert [plain(row.cells[1]) for row in sweeps] == ["b" * 12, "a" * 12] * 2 + ["b" * 12]
     assert plain(sweeps[0].cells[2]) == "XBLOCK=1, warps=8, stages=1"
     assert plain(sweeps[0].cells[5]) == "0.50"
@@ -141,6 +141,26 @@ def test_each_sweep_shows_the_code_that_it_drew_and_what_it_cost() -> None:
 def test_evidence_whose_sweeps_share_one_choice_says_one_draw() -> None:
     headings = [plain(table(page_of(item_of(fresh=fresh)), "draws").rows[0].cells[0]) for fresh in (False, True)]
     assert ["one draw" in heading for heading in headings] == [True, False]
+
+
+def draws_of(schema: int = 11, fresh: bool = True, seconds: float | None = None) -> str:
+    """The caption of the table of draws, of a run whose records have this schema and took so long to compile."""
+
+    def changed(record: Record) -> Record:
+        if isinstance(record, RunStart):
+            return dataclasses.replace(record, schema=schema)
+        record = drew(record)
+        return dataclasses.replace(record, compile_seconds=seconds) if isinstance(record, Cell) else record
+
+    return plain(table(page_of(item_of(change=changed, fresh=fresh)), "draws").caption)
+
+
+def test_a_dash_for_the_seconds_of_compiling_is_explained_by_what_the_run_did() -> None:
+    assert "came from an earlier sweep" in draws_of()
+    assert "timed anew in each sweep" in draws_of()
+    assert draws_of(fresh=False) == "Compiled in –: the binary was in the cache that all sweeps share."
+    assert draws_of(schema=3) == "This run did not record how long it compiled."
+    assert draws_of(seconds=0.5) == ""
 
 
 @pytest.mark.parametrize(("fresh", "mark"), [(False, "one draw"), (True, "")])

@@ -1,7 +1,11 @@
 """Verdicts in words that a reader knows."""
 
+import re
+
 import pytest
 
+from lab.evidence.source import ROOT
+from lab.verdict import plain_words
 from lab.verdict.judge import Status
 from lab.website.verdict_words import case_word, claim_word, look, mark_words, status_counts, verdict_word
 
@@ -77,3 +81,13 @@ def test_a_verdict_is_coloured_by_what_it_says() -> None:
     assert [look("tie", "supported"), look("slower", "supported"), look("faster", "supported")] == [
         "supported", "refuted", "supported",
     ]  # fmt: skip
+
+
+def test_the_policy_page_explains_no_word_that_is_never_printed() -> None:
+    template = (ROOT / "site_templates" / "policy.html").read_text(encoding="utf-8")
+    explained = " ".join(template.partition('id="words"')[2].partition("<h3")[0].split())
+    every = (plain_words.STATUS_WORDS, plain_words.ABOVE_PARITY, plain_words.ACROSS_PARITY, plain_words.BELOW_PARITY)
+    printed = {plain_words.MIXED, *(word for words in every for word in words.values())}
+    quoted = {word.lower() for word in re.findall("“([^”]*)”", explained)}
+    assert len(quoted) > 5
+    assert quoted <= printed

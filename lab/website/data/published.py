@@ -207,7 +207,10 @@ class ExperimentData:
     ceilings: CeilingsData | None
     limits: Annotated[dict[str, LimitsData] | None, "By case; null where the run did not measure its ceilings."]
     clock_step_seconds: Annotated[dict[str, float], "By scope, in seconds, the least that the clock tells apart."]
-    counts: Annotated[dict[str, int], "By outcome of a cell; cases, profiles; claims of known verdict, those right."]
+    counts: Annotated[
+        dict[str, int],
+        "By outcome of a cell; cases, profiles; claims of known verdict, those right, judged and left out.",
+    ]
     cases: ByCase[CaseData]
     places: ByCase[ByScope[Annotated[list[PlaceData], "The fastest first."]]]
     contest: ByCase[ByScope[Annotated[list[PlaceData], "One implementation of each family, the fastest first."]]]
@@ -336,13 +339,16 @@ def _counts(plan: PlannedExperiment, result: ExperimentResult) -> dict[str, int]
 
 
 def _known(result: ExperimentResult) -> dict[str, int]:
-    """Claims whose right verdict is known before anything is measured, and those that came out so.
+    """Claims whose right verdict is known before anything is measured, those that came out so, and those that this run
+    could not judge: what needs a CPU, say.
 
     One of which any verdict would be right is not among them.
     """
     known = [claim for claim in result.claims if can_fail(claim.claim.expected)]
     right = sum(str(claim.status) in claim.claim.expected for claim in known)
-    return {"known": len(known), "right": right} if known else {}
+    judged = sum(claim.status != Status.NO_EVIDENCE for claim in known)
+    counts = {"known": len(known), "right": right, "known_judged": judged, "known_left_out": len(known) - judged}
+    return counts if known else {}
 
 
 def _places(plan: PlannedExperiment, places: Mapping[str, Place], leads: bool = False) -> list[PlaceData]:

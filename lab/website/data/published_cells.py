@@ -81,7 +81,8 @@ class Draw:
 class Draws:
     """Which code each sweep drew, by the SHA-256 of its kernels, and what it cost.
 
-    `fresh`: every sweep compiled and chose anew. Else the choice was made once, and all sweeps repeat it.
+    `fresh`: every sweep chose anew, though it may have used binaries of an earlier one. Else the choice was made once,
+    and all sweeps repeat it.
     """
 
     fresh: bool

@@ -20,6 +20,7 @@ from lab.website.data.verdict_log import contradicted_cases
 from lab.website.format import day
 from lab.website.verdict_words import case_word
 
+CPU = "CPU"  # what stands for the GPU of evidence from a CPU
 MODES = ("device_cold", "graph", "eager")  # those that a reader chooses between
 DIGITS = 3  # of times and ratios in a row, as pages show them; the experiment's data hold all
 Row = Mapping[str, Any]  # of the fields of WinnerRow
@@ -134,7 +135,7 @@ def grid(rows: Iterable[Row]) -> dict[str, dict[str, dict[str, Row]]]:
 def gpu_of(item: Judged) -> str:
     """'H100' of 'NVIDIA H100 80GB HBM3'; 'CPU' of evidence from a CPU."""
     if item.on_cpu:
-        return "CPU"
+        return CPU
     words = [word for word in str(item.machine["gpu"]).split() if word not in ("NVIDIA", "Tesla", "GeForce")]
     return words[0] if words else "GPU"
 

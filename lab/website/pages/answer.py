@@ -8,19 +8,20 @@ from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedClaim
 from lab.verdict.judge import WEIGHED, Status
 from lab.verdict.plain_words import FAILS
+from lab.verdict.validity import can_fail
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence, extremes, joined, span
 from lab.website.pages import labels
 from lab.website.pages.ceilings import reached
 from lab.website.pages.labels import (
-    TITLES,
     baseline_title,
     begun,
     case_label,
     listed,
     profile_title,
     shape_label,
+    titled,
     within_sentence,
 )
 from lab.website.verdict_words import claim_word
@@ -80,10 +81,26 @@ def _opening(item: Judged, view: DataView) -> Sentence:
     """What answers better than headline claims do: what a GPU reaches, how often the lab's test is right."""
     if item.plan.name == CEILINGS and view.value("ceilings"):
         return reached(view)
-    known, right = view.figure("counts", "known"), view.figure("counts", "right")
-    if known and right:
-        return (right, " of the ", known, " claims whose right verdict is known beforehand came out so")
-    return ()
+    known, right, left_out = (view.figure("counts", key) for key in ("known_judged", "right", "known_left_out"))
+    if not (known and right and left_out):
+        return ()
+    claims = " claims whose right verdict is known beforehand"
+    if not left_out.value:
+        return (right, " of the ", known, f"{claims} came out so")
+    verb = "needs" if left_out.value == 1 else "need"
+    why = f" more {verb} a {'GPU' if item.on_cpu else 'CPU'}" if _needs_another(item) else " more could not be judged"
+    return (right, " of the ", known, f"{claims} and that were measured came out so; ", left_out, why)
+
+
+def _needs_another(item: Judged) -> bool:
+    """Whether every claim of known verdict that this run could not judge is about what cannot run on its device."""
+    device = "cpu" if item.on_cpu else "cuda"
+    open_ = (
+        claim
+        for claim in item.plan.claims
+        if can_fail(claim.expected) and item.data["claims"][claim.name]["status"] == Status.NO_EVIDENCE
+    )
+    return not any(can_run(item.plan, claim, device) for claim in open_)
 
 
 def _left(item: Judged, view: DataView) -> Sentence:
@@ -94,7 +111,7 @@ def _left(item: Judged, view: DataView) -> Sentence:
     for case in item.plan.cases:
         if case.name in measured:
             ratio = view.figure("replication", "measured", case.name, "over_rival", "ratio")
-            by_operator.setdefault(TITLES.get(case.op, case.op), []).append(ratio)
+            by_operator.setdefault(titled(case.op), []).append(ratio)
     told: list[Sentence] = [
         (*extremes(figures), f" ({operator})" if len(by_operator) > 1 else "")
         for operator, figures in by_operator.items()
@@ -131,7 +148,7 @@ def operator_of(item: Judged, claim: PlannedClaim) -> str:
     others = {item.plan.case(name).op for each in rest for name in each.cases}
     if len(cases) == 1 and cases[0].op in others:
         return case_label(cases[0])
-    titles = dict.fromkeys(TITLES.get(case.op, case.op) for case in cases)
+    titles = dict.fromkeys(titled(case.op) for case in cases)
     # 'Matmul' also stands for 'Matmul, default launch'.
     return listed([title for title in titles if not any(title.startswith(f"{each},") for each in titles)])
 

@@ -10,7 +10,7 @@ from lab.verdict.statistics import per_cent
 from lab.website.data.judged import Judged
 from lab.website.data.zoo_runs import is_screening
 from lab.website.figure import DataView, Sentence, extremes
-from lab.website.pages.labels import DTYPES, TITLES, case_label, listed, shape_label
+from lab.website.pages.labels import DTYPES, case_label, listed, shape_label, titled
 
 # What measures a run again: exactly the options that it was given, as its plan and its evidence have them.
 RUN_ID = "<run-id>"
@@ -103,7 +103,8 @@ def boundary(shown: Judged, view: DataView) -> View:
         (f"{case_label(case)}: not part of this run ({case.option}).",) for case in plan.cases if not case.included
     ]
     not_measured += _without_hardware(shown)
-    not_measured += [("Other GPUs, other data types, other shapes, other versions.",)]
+    machines = "Other machines" if shown.on_cpu else "Other GPUs"
+    not_measured += [(f"{machines}, other data types, other shapes, other versions.",)]
     return View(
         holds_for=tuple(holds),
         does_not_show=(*authored, *_eager(shown, view), (BEYOND_CPU if shown.on_cpu else BEYOND_GPU,)),
@@ -145,7 +146,7 @@ def _cases(cases: Sequence[PlannedCase]) -> str:
     """By operator and data type: 'RMSNorm in fp16: 512×1024, 4096×8192; in bf16: 16×3584'."""
     shapes: dict[str, dict[str, list[str]]] = {}
     for case in cases:
-        dtypes = shapes.setdefault(TITLES.get(case.op, case.op), {})
+        dtypes = shapes.setdefault(titled(case.op), {})
         dtypes.setdefault(DTYPES.get(case.dtype, case.dtype), []).append("×".join(map(str, case.shape)))
     return "; ".join(
         f"{operator} "

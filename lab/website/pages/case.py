@@ -1,5 +1,6 @@
 """A page for every case of every experiment: who was fastest there, and all that the run shown knows of it."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace as View
@@ -8,14 +9,14 @@ from typing import Any
 from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
-from lab.verdict.judge import is_tie
+from lab.verdict.judge import WIDEST_HALF_WIDTH, is_tie
 from lab.verdict.ranking import Place
 from lab.verdict.roofline import GRAPH
 from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
 from lab.website.data.winners import call_of
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Sentence, joined
 from lab.website.outputs import Document, SiteContext
 from lab.website.pages.case_folds import (
     controls_fold,
@@ -30,7 +31,16 @@ from lab.website.pages.claims import other_pool_sentence, pooled_sentence, verdi
 from lab.website.pages.hardware import case_limits, case_traffic
 from lab.website.pages.history import run_link
 from lab.website.pages.kernels import kernels_fold
-from lab.website.pages.labels import begun, case_label, listed, profile_title, scope_title, scope_words, within_sentence
+from lab.website.pages.labels import (
+    CPU_SCOPES,
+    begun,
+    case_label,
+    listed,
+    profile_title,
+    scope_title,
+    scope_words,
+    within_sentence,
+)
 from lab.website.pages.replication import printed_reasons
 from lab.website.pages.snippet import Snippet, snippet
 from lab.website.pages.soundness import (
@@ -75,6 +85,7 @@ CELLS = (
     column("prepare_seconds", "Prepared in, s"), column("peak_memory_bytes", "Memory, MB"),
     column("samples"),
 )  # fmt: skip
+OF_GPU = ("enqueue_seconds", "peak_memory_bytes")  # columns that a CPU's run has nothing for
 GRAPHS_COUNTED = 10  # the schema of records from which on memory holds what CUDA graphs hold
 WITH_GRAPHS = "with what CUDA graphs of an implementation's own hold for it"
 WITHOUT_GRAPHS = "without what CUDA graphs of an implementation's own hold for it, which this run did not count"
@@ -99,15 +110,18 @@ def sections(
 
 
 def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
-    places, columns = item.places(case.name, SCOPE), _columns(case, view)
+    places, columns = item.places(case.name, SCOPE), _columns(item, case, view)
     rows = [_cell(item, case, each, places.get(each.name), columns, view) for each in item.plan.profiles_of(case)]
     clock = scope_words(SCOPE, item.on_cpu).clock
     caption = (
         f"{clock[:1].upper()}{clock[1:]}. Noise "
-        "is p95 / p50; spread is the slowest over the fastest sweep, less one. GB/s divides the least traffic by p50. "
-        "Host is what Python needs to enqueue a call; memory the most that a call takes beyond its inputs, "
-        f"{WITH_GRAPHS if item.evidence['schema_of_run'] >= GRAPHS_COUNTED else WITHOUT_GRAPHS}."
+        "is p95 / p50; spread is the slowest over the fastest sweep, less one. GB/s divides the least traffic by p50."
     )
+    if not item.on_cpu:
+        caption += (
+            " Host is what Python needs to enqueue a call; memory the most that a call takes beyond its inputs, "
+            f"{WITH_GRAPHS if item.evidence['schema_of_run'] >= GRAPHS_COUNTED else WITHOUT_GRAPHS}."
+        )
     if view.value("cases", case.name, "tokens"):
         caption += " Tokens/s divides the tokens of a call by p50."
     remarks: list[Words] = []
@@ -125,8 +139,9 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
     return Fold(id="cells", title="Every implementation", tables=(table,), items=tuple(remarks))
 
 
-def _columns(case: PlannedCase, view: DataView) -> tuple[Head, ...]:
-    return (*CELLS, TOKENS) if view.value("cases", case.name, "tokens") else CELLS
+def _columns(item: Judged, case: PlannedCase, view: DataView) -> tuple[Head, ...]:
+    cells = tuple(head for head in CELLS if not (item.on_cpu and head.key in OF_GPU))
+    return (*cells, TOKENS) if view.value("cases", case.name, "tokens") else cells
 
 
 def _cell(
@@ -176,7 +191,7 @@ def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str,
 
 def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
     """The same call cold, warm, in a graph, and as an eager caller waits."""
-    scopes = item.plan.scopes
+    scopes = [scope for scope in item.plan.scopes if scope in CPU_SCOPES or not item.on_cpu]
     if len(scopes) < 2:
         return None
     rows = []
@@ -195,7 +210,8 @@ def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
         heads=(*words("Implementation"), *numbers(*map(scope_title, scopes))),
     )  # fmt: skip
     lead: Words = (f"{covers}. No comparison mixes them.",)
-    return Fold(id="scopes", title="Cold, warm, in a graph, eager", lead=lead, tables=(table,))
+    title = "Cold and warm" if item.on_cpu else "Cold, warm, in a graph, eager"
+    return Fold(id="scopes", title=title, lead=lead, tables=(table,))
 
 
 def _printed(case: PlannedCase, view: DataView) -> Fold | None:
@@ -273,7 +289,8 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_time) or ""
     level = [name for name in rest if places[name].level]
     tied = [names[name] for name in level if _is_tied(case, first, name, view)]
-    unclear = [names[name] for name in level if names[name] not in tied]
+    at_edge = [name for name in level if _is_precise(case, first, name, view) and names[name] not in tied]
+    noisy = [names[name] for name in level if names[name] not in tied and name not in at_edge]
     behind = next((name for name in rest if not places[name].level), None)
     who: Sentence = (f"{fastest} was the fastest, with ", p50, call)
     if not rest:
@@ -282,10 +299,12 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
         who = (f"{fastest} had the shortest p50, ", p50, call, ", by too few sweeps to say that it is faster")
     elif tied:
         who = (f"{fastest} shared the first place with {listed(tied)}, at ", p50, call)
-    elif unclear:
+    elif noisy or at_edge:
         who = (f"{fastest} had the shortest p50, ", p50, call)
-    if unclear and places[first].proven:
-        who = (*who, f" (too noisy to tell from {listed(unclear)})")
+    if places[first].proven and (noisy or at_edge):
+        doubts: list[Sentence] = [_at_edge(case, first, name, names[name], view) for name in at_edge]
+        doubts += [(f"too noisy to tell from {listed(noisy)}",)] if noisy else []
+        who = (*who, " (", *joined(doubts, "; "), ")")
     graph = _in_graph(item, case, view)
     path = ("against", case.name, first, behind) if behind else ()
     ratio, interval = view.ratio(*path, brief=True), view.interval(*path, brief=True)
@@ -299,6 +318,18 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
 def _is_tied(case: PlannedCase, first: str, name: str, view: DataView) -> bool:
     speedup = view.value("against", case.name, first, name)
     return bool(speedup) and is_tie(speedup["low"], speedup["high"])
+
+
+def _is_precise(case: PlannedCase, first: str, name: str, view: DataView) -> bool:
+    """Whether the interval is as narrow as a verdict without a mark asks for."""
+    speedup = view.value("against", case.name, first, name)
+    return bool(speedup) and math.sqrt(speedup["high"] / speedup["low"]) - 1 <= WIDEST_HALF_WIDTH
+
+
+def _at_edge(case: PlannedCase, first: str, name: str, title: str, view: DataView) -> Sentence:
+    """Of a precise interval that is neither a tie nor clear of one: it holds the edge of a tie. Noise is no reason."""
+    path = ("against", case.name, first, name)
+    return (view.ratio(*path) or "–", " ", view.interval(*path) or "–", f" as fast as {title}, at the edge of a tie")
 
 
 def _in_graph(item: Judged, case: PlannedCase, view: DataView) -> Sentence:

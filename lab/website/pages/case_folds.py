@@ -1,6 +1,7 @@
 """The folds of a case's page: what explains its times and verdicts, and what bears them out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.quantities import QUANTITIES, unit_of
@@ -28,6 +29,7 @@ from lab.website.table import (
 )
 
 MOST_PAIRS = 16  # implementations; the table of all pairs grows with their square
+COMPILING_RECORDED, TUNING_RECORDED = 4, 6  # the schemas of records that began to hold seconds, the latter Inductor's
 MOST_CODES = 3  # kernels of one call whose sums are shown
 # Of the GPU while it was timed.
 GPU = (
@@ -109,16 +111,35 @@ def distribution_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold |
 def draws_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
     """Which code each sweep drew of what is compiled or tuned at run time; on a CPU a compiler chooses nothing."""
     rows: list[TableRow] = []
+    dashes: dict[str, None] = {}
     for profile in item.plan.profiles_of(case):
         path = ("cells", case.name, profile.name, "draws")
         if item.on_cpu or not (draws := view.value(*path)):
             continue
-        fresh: Words = ("every sweep compiled and chose anew: ", view.figure(*path, "codes"), " different codes")
+        fresh: Words = ("every sweep chose anew: ", view.figure(*path, "codes"), " different codes")
         once = ("one draw: the choice was made once for all sweeps, so their spread says nothing of another choice",)
         rows.append(table_row((profile.title, ": ", *(fresh if draws["fresh"] else once)), kind="group"))
         rows += [_draw(view.at(*path, "sweeps", str(number))) for number in range(len(draws["sweeps"]))]
-    table = PageTable(label="Code by sweep", heads=DRAWS, rows=rows)
+        dashes |= dict.fromkeys(_dashes(draws, item.evidence["schema_of_run"]))
+    caption = (" ".join(dashes),) if dashes else ()
+    table = PageTable(label="Code by sweep", heads=DRAWS, rows=rows, caption=caption)
     return Fold(id="draws", title="Which code each sweep drew", tables=(table,)) if rows else None
+
+
+def _dashes(draws: Mapping[str, Any], schema: int) -> Iterator[str]:
+    """What a dash means in the columns of seconds."""
+    if any(each["compile_seconds"] is None for each in draws["sweeps"]):
+        if schema < COMPILING_RECORDED:
+            yield "This run did not record how long it compiled."
+        elif draws["fresh"]:
+            yield (
+                "Compiled in –: the binary came from an earlier sweep, or from the processes that compile before the "
+                "first; the choice is timed anew in each sweep."
+            )
+        else:
+            yield "Compiled in –: the binary was in the cache that all sweeps share."
+    if schema < TUNING_RECORDED and any(each["autotune_seconds"] is None for each in draws["sweeps"]):
+        yield "This run did not record how long Inductor tuned."
 
 
 def _draw(view: DataView) -> TableRow:
@@ -143,7 +164,8 @@ def controls_fold(item: Judged, case: PlannedCase, view: DataView) -> Fold | Non
     for key in GPU:
         if figure := view.figure("gpu", case.name, key):
             items.append((f"{QUANTITIES[key].label}: ", figure, f" {unit_of(key).symbol}"))
-    return Fold(id="controls", title="Controls, and the GPU meanwhile", items=tuple(items)) if items else None
+    title = "Controls" if item.on_cpu else "Controls, and the GPU meanwhile"
+    return Fold(id="controls", title=title, items=tuple(items)) if items else None
 
 
 def history_fold(item: Judged, published: Sequence[Judged], case: PlannedCase) -> Fold | None:

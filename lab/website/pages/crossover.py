@@ -18,7 +18,7 @@ from lab.website.charts.lines import Line, Point, crossover_chart
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, extremes
-from lab.website.pages.labels import DTYPES, TITLES, case_label, scope_words, shape_label, within_sentence
+from lab.website.pages.labels import DTYPES, case_label, scope_words, shape_label, titled, within_sentence
 from lab.website.pages.standing import BAND, FIRST, SERIOUS, Rival, Standing, serious_rivals, standings
 from lab.website.table import Constant, Link, PageTable, Strong, Words, below, numbers, table_row, words
 
@@ -139,7 +139,7 @@ def _title(family: Family) -> str:
     """'RMSNorm + Linear n×18944×3584 bf16'."""
     case = family.cases[0]
     shape = "×".join("n" if place == family.axis else str(size) for place, size in enumerate(case.shape))
-    return f"{TITLES.get(family.op, family.op)} {shape} {DTYPES.get(case.dtype, case.dtype)}"
+    return f"{titled(family.op)} {shape} {DTYPES.get(case.dtype, case.dtype)}"
 
 
 def _gains(item: Judged, family: Family, standing: Standing, view: DataView) -> Iterator[Words]:

@@ -8,6 +8,7 @@ from lab.definition.claim_words import can_run, claim_sentence
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
 from lab.verdict.cells import SCOPE
+from lab.verdict.judge import FEWEST_SWEEPS, Status
 from lab.website import format
 from lab.website.addresses import SITE
 from lab.website.data.comparison import PROVENANCE
@@ -40,7 +41,7 @@ from lab.website.pages.replication import replication_section
 from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold
 from lab.website.pages.standing import standings
 from lab.website.pages.tuning import search_answer, search_cases
-from lab.website.table import Fold, Link, VerdictChip, Words, below, plain
+from lab.website.table import Constant, Fold, Link, VerdictChip, Words, below, plain
 from lab.website.verdict_words import samples_taken, status_counts, verdict_counts, verdict_word
 
 MOST_CLAIMS = 14  # on the face; of more, those that nobody need look at twice go behind a fold
@@ -170,7 +171,7 @@ def _facts(shown: Judged, resting: Sequence[View], view: DataView) -> Iterator[t
     if shown.evidence:
         yield "Measured on", (shown.machine_name, below(format.day(shown.measured_utc)))
         yield "Samples", samples_taken(view)
-    yield "Claims", (_state(shown),)
+    yield "Claims", (_state(shown), below(*_too_few_sweeps(shown, view)))
     yield "Decisions", (Link(_decision_state(resting), "#decisions"),)
     if shown.digest:
         yield "Run", (f"{shown.evidence['run_id']}, ", Link(shown.digest[:12], run_link(shown)))
@@ -192,6 +193,15 @@ def _state(shown: Judged) -> str:
         return "no evidence"
     counted = ", ".join(f"{each.word} {each.claims}" for each in status_counts([verdict_counts(shown)]))
     return counted + (" (CPU)" if shown.on_cpu else "")
+
+
+def _too_few_sweeps(shown: Judged, view: DataView) -> Words:
+    """Why a run as short as that judges no speed-up; what is rejected, and bytes, are judged all the same."""
+    unmeasured = any(claim["status"] == Status.NO_EVIDENCE for claim in shown.data["claims"].values())
+    if not (shown.evidence and unmeasured and 0 < view.value("evidence", "most_sweeps") < FEWEST_SWEEPS):
+        return ()
+    needed = Constant((str(FEWEST_SWEEPS),))
+    return ("a speed-up needs ", needed, " sweeps; this run has ", view.figure("evidence", "most_sweeps"))
 
 
 def _able(shown: Judged) -> tuple[PlannedClaim, ...]:

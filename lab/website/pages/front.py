@@ -10,7 +10,7 @@ from lab.definition.families import FAMILIES
 from lab.verdict.judge import READING_ORDER
 from lab.website import format
 from lab.website.addresses import experiment_folder, run_folder, verdict_folder
-from lab.website.data.winners import MODES, grid
+from lab.website.data.winners import CPU, MODES, grid
 from lab.website.figure import DataView
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, SiteContext
@@ -51,6 +51,7 @@ def experiment_lists(rows: Sequence[View]) -> View:
 Row = Mapping[str, Any]
 Shapes = Mapping[str, Mapping[str, Mapping[str, Row]]]  # by GPU, call mode and case: lab.website.data.winners.grid
 MODE_TITLES = {"device_cold": "GPU alone, cold cache", "graph": "In a CUDA graph", "eager": "Eager call"}
+CPU_TITLES = {"device_cold": "Cold cache"}  # where it differs
 HEADINGS = (
     "gpu", "mode", "operator", "shape", "dtype", "implementation", "profile", "p50_seconds", "call", "times_fastest",
     "experiment", "digest",
@@ -67,15 +68,24 @@ def grid_view(shapes: Shapes, shown: Mapping[str, str]) -> View:
     dtypes = sorted({row["dtype"] for row in _rows(shapes)}, key=lambda name: DTYPES.get(name, name))
     modes = [mode for mode in MODES if any(mode in by_mode for by_mode in shapes.values())]
     boards = [
-        View(gpu=gpu, mode=MODE_TITLES[mode], g=g, m=m, **_board(shapes, gpu, mode, shown, dtypes))
+        View(gpu=gpu, mode=_mode_titles([gpu])[mode], g=g, m=m, **_board(shapes, gpu, mode, shown, dtypes))
         for g, gpu in enumerate(shapes)
         for m, mode in enumerate(modes)
     ]
     return View(
-        gpus=list(shapes), modes=[MODE_TITLES[mode] for mode in modes],
+        gpus=list(shapes), modes=[_mode_titles(shapes)[mode] for mode in modes], on_cpu=_only_cpu(shapes),
         dtypes=[DTYPES.get(name, name) for name in dtypes], boards=boards,
         newer=any("newer" in row for row in _rows(shapes)),
     )  # fmt: skip
+
+
+def _only_cpu(machines: Iterable[str]) -> bool:
+    return set(machines) == {CPU}
+
+
+def _mode_titles(machines: Iterable[str]) -> Mapping[str, str]:
+    """What call modes are called where these machines were measured: a CPU's run has no GPU."""
+    return MODE_TITLES | CPU_TITLES if _only_cpu(machines) else MODE_TITLES
 
 
 def _rows(shapes: Shapes) -> Iterator[Row]:
@@ -173,7 +183,7 @@ def answers_script(shapes: Shapes, shown: Mapping[str, str]) -> str:
         call = snippet(row["experiment"], row["cells"][row["best"]]["profile"], row["op"])
         number = snippets.setdefault((call.install, call.code, call.where), len(snippets)) if call else -1
         rows.append(_answer(row, row_page(row, shown), number))
-    whole = {"families": FAMILIES, "modes": MODE_TITLES, "snippets": list(snippets), "rows": rows}
+    whole = {"families": FAMILIES, "modes": _mode_titles(shapes), "snippets": list(snippets), "rows": rows}
     return f"window.kernelEvidenceWinners = {json.dumps(whole, separators=(',', ':'), ensure_ascii=False)};\n"
 
 

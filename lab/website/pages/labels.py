@@ -12,6 +12,7 @@ from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
 
 TITLES = load_titles()
+OF_CPU = "cpu-"  # how operators begin that a GPU's experiment has under the same name, with other inputs
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "fp8"}  # as people type them
 COMMON_WORD = re.compile(r"[a-z]+(?:,? |$)")  # and no name of code
 COMMON = re.compile(r"[a-z]+'s ")  # of a title that is no name of its own
@@ -72,14 +73,23 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
+def titled(op: str) -> str:
+    """'RMSNorm', also of a CPU's operator of that name; of an operator that has no title here, its name."""
+    return _title(op) or op.removeprefix(OF_CPU)
+
+
 def operator_title(op: str) -> str:
-    """'RMSNorm'; of an operator that has no title here, its name in words."""
-    words = op.replace("-", " ")
-    return TITLES.get(op, words[:1].upper() + words[1:])
+    """The same with a capital and without hyphens: of an operator that has no title here, its name in words."""
+    words = op.removeprefix(OF_CPU).replace("-", " ")
+    return _title(op) or words[:1].upper() + words[1:]
+
+
+def _title(op: str) -> str | None:
+    return TITLES.get(op) or TITLES.get(op.removeprefix(OF_CPU))
 
 
 def case_label(case: PlannedCase) -> str:
-    return f"{TITLES.get(case.op, case.op)} {shape_label(case)}"
+    return f"{titled(case.op)} {shape_label(case)}"
 
 
 def shape_label(case: PlannedCase) -> str:
@@ -109,6 +119,8 @@ def baseline_title(shown: Judged, claim: PlannedClaim) -> str:
 NOT_KNOWN = "not known"
 # What the clock reads at least, as the median of the processes.
 FLOORS = {"median_launch_floor_seconds": "An empty kernel", "median_empty_seconds": "Two events alone"}
+CPU_FLOORS = {"median_launch_floor_seconds": "A call on one number", "median_empty_seconds": "An empty call"}
+CPU_FIELDS = {"l2_bytes": "Last-level cache"}
 SHOWS: Mapping[str, Callable[[Any], str]] = {
     "profiling": lambda v: "yes" if v else "no",
     "instruments": lambda v: "yes" if v else "no",
@@ -124,10 +136,15 @@ SHOWS: Mapping[str, Callable[[Any], str]] = {
 
 def environment(item: Judged, view: DataView) -> list[tuple[str, Figure]]:
     """What is known of the machine and its software, and what the clock reads at least."""
-    fields = [(name, field_figure(view, path)) for kind, name, path in fields_of(item) if kind in OF_MACHINE]
+    renamed = CPU_FIELDS if item.on_cpu else {}
+    fields = [
+        (renamed.get(path[-1], name), field_figure(view, path))
+        for kind, name, path in fields_of(item)
+        if kind in OF_MACHINE
+    ]
     floors = (
         (name, view.figure("evidence", field, show=lambda seconds: f"{format.microseconds(seconds)} µs"))
-        for field, name in FLOORS.items()
+        for field, name in (CPU_FLOORS if item.on_cpu else FLOORS).items()
     )
     fields += [(name, value) for name, value in floors if value and value.value]
     return [(name, value) for name, value in fields if value and value.text != NOT_KNOWN]

@@ -66,6 +66,7 @@ def policy_page() -> dict[str, Any]:
         "history": tuple(sorted(judge.POLICY_HISTORY.items(), reverse=True)),
         "rules": tuple((str(status), text) for status, text in RULES),
         "tie": TIE,
+        "wide": per_cent(judge.WIDEST_HALF_WIDTH),
         "marks": tuple(judge.MARKS.items()),
         "sources": (("Between sessions", widening.SESSION_SOURCE), ("Between choices", widening.DRAW_SOURCE)),
         "traffic_rules": tuple((str(status), text) for status, text in judge_traffic.TRAFFIC_RULES.items()),

@@ -130,11 +130,16 @@ def _size(error: float | None) -> float:
 
 def expectations_fold(item: Judged, view: DataView) -> Fold:
     """Each implementation: how it works, what its author expected, what the profiler counted at its largest case."""
+    expected = "hat was expected of each implementation before it was measured"
+    title, lead = "Why: what was expected", f"W{expected}."
+    if any(_largest_profiled(item, profile, view) for profile in item.plan.profiles):
+        title = "Why: what was expected, and what the profiler counted"
+        lead = (f"W{expected}, and beside it what Nsight Compute counted at its largest profiled case, in a pass of "
+                "its own that times nothing.")  # fmt: skip
     return Fold(
         id="explanation",
-        title="Why: what was expected, and what the profiler counted",
-        lead=("What was expected of each implementation before it was measured, and beside it what Nsight Compute "
-              "counted at its largest profiled case, in a pass of its own that times nothing.",),
+        title=title,
+        lead=(lead,),
         items=tuple(_expectation(item, profile, view) for profile in item.plan.profiles),
     )  # fmt: skip
 
