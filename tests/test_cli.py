@@ -55,7 +55,7 @@ def test_plan_shows_what_would_be_measured_and_measures_nothing(capsys: pytest.C
     assert main(["plan", *ONE]) == 0
     output = capsys.readouterr().out
     assert "run try on the CPU" in output
-    assert f"{cells_of()} cells x 3 sweeps" in output
+    assert f"{cells_of()} cells x 5 sweeps" in output
     assert "not in this run: rmsnorm-1024x2048-float16," in output
     assert "(--include-rmsnorm-shape-sweep)" in output
     assert not runs.exists()
@@ -64,7 +64,7 @@ def test_plan_shows_what_would_be_measured_and_measures_nothing(capsys: pytest.C
 def test_plan_with_the_sweep_flag_leaves_nothing_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", *ONE, "--include-rmsnorm-shape-sweep"]) == 0
     output = capsys.readouterr().out
-    assert f"{cells_of(SWEEP_FLAG)} cells x 3 sweeps" in output
+    assert f"{cells_of(SWEEP_FLAG)} cells x 5 sweeps" in output
     assert cells_of(SWEEP_FLAG) > cells_of()
     assert "not in this run" not in output
 
