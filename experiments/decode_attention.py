@@ -52,6 +52,7 @@ DECODE = Operator(
     traffic=decode_attention_traffic,
     tolerance=2,
     scale=0.02,
+    outlier_scale=1.0,
     standard=standard,
     edges=("zeros", "tiny-scale"),
 )

@@ -100,7 +100,7 @@ def test_from_nothing_to_a_published_page_and_a_red_gate(place: OwnProject) -> N
     place.lab("init")
     below = place.project / "experiments"
     output = place.lab("plan", "--device", "cpu", cwd=below)
-    assert "9 cells x 3 sweeps" in output
+    assert "9 cells x 5 sweeps" in output
     assert "cannot be published yet: experiments/gelu.py: gelu: importance is empty; wanted is why" in output
 
     (below / "gelu.py").write_text(SOUND)

@@ -48,7 +48,8 @@ class Operator:
     `standard`, the implementation that users trust, differs on the same inputs. `edges` names the unusual
     inputs that must come out right too. `output_dtype` names the dtype of the results, where it is not that of
     the first input. `outputs` says all of that for each result, in place of `tolerance`, `scale` and
-    `output_dtype`, where it is not the same for all. `costly_reference`: it takes so long, as of a whole model, that
+    `output_dtype`, where it is not the same for all. `outlier_scale`: stands for `scale` where a few elements of the
+    inputs decide, if the results are larger then. `costly_reference`: it takes so long, as of a whole model, that
     inputs which no edge names are tried in the first sweep only, and timed calls of the control are not compared.
     """
 
@@ -58,6 +59,7 @@ class Operator:
     traffic: Callable[[tuple[int, ...], int], Traffic]
     tolerance: float | None = None
     scale: float = 1.0
+    outlier_scale: float = 0.0
     standard: Function | None = None
     edges: tuple[str, ...] = ()
     output_dtype: str = ""

@@ -185,7 +185,7 @@ def decode_attention(
 
     q: (B, Hq, D); k, v: (B, Hk, S, D); adjacent features, any other strides. lengths: (B,), int32, on the same device,
     0 to S: how many of its S keys each sequence has, from the first on; by default all. scale: by default 1/√D.
-    configuration: how to launch, one of `decode_attention_choices`; by default by rule. Returns a new contiguous tensor
+    configuration: how to launch, one of `decode_attention_choices`; else by rule. Returns a new contiguous tensor
     of the shape and dtype of `q`. Raises TypeError or ValueError naming the argument, what it was and what is accepted,
     and NotImplementedError where a gradient would be needed.
     """

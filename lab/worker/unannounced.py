@@ -41,19 +41,12 @@ def unannounced_inputs(
 
 
 def forgiving(operator: Operator) -> Operator:
-    """The operator with wider tolerances, of results of size 1: outliers make honest roundings and results larger. An
-    answer without them is off by many times the tolerance.
-
-    Attention's results are usually means of thousands of values, near 0.02, and its tolerance is for these. A large
-    query makes few keys decide, and results are of the values' own size. The rounding of their shares to bfloat16 then
-    took up to 1.4 of the tolerance of small ones: paged decode attention was refused for it.
-    """
+    """The operator with wider tolerances: outliers make honest roundings larger, and an answer without them is off by
+    many times the tolerance."""
     if operator.tolerance is not None:
-        return replace(operator, tolerance=FORGIVEN * operator.tolerance, scale=max(1.0, operator.scale))
-    outputs = tuple(
-        replace(output, tolerance=FORGIVEN * output.tolerance, scale=max(1.0, output.scale))
-        for output in operator.outputs
-    )
+        scale = max(operator.scale, operator.outlier_scale)
+        return replace(operator, tolerance=FORGIVEN * operator.tolerance, scale=scale)
+    outputs = tuple(replace(output, tolerance=FORGIVEN * output.tolerance) for output in operator.outputs)
     return replace(operator, outputs=outputs)
 
 

@@ -71,7 +71,7 @@ def test_the_skip_link_leads_past_the_navigation(browser, served):
 
 
 def test_a_table_wider_than_a_phone_scrolls_by_keyboard(browser, served):
-    with visit(browser, f"{served}/experiments/normalization-fusion/index.html#correctness", width=320) as seen:
+    with visit(browser, f"{served}/experiments/normalization-fusion/index.html#limits", width=320) as seen:
         wide = "each => each.checkVisibility() && each.scrollWidth > each.clientWidth"
         region = f"[...document.querySelectorAll('.scroll')].find({wide})"
         assert seen.page.evaluate(f"{region}.tabIndex") == 0

@@ -119,6 +119,15 @@ def test_the_boundary_in_one_line_names_machine_types_and_versions() -> None:
     assert line == "Holds for NVIDIA H100 80GB HBM3, 2 cases in fp32, torch 2.11.0, and for nothing else."
 
 
+def test_the_boundary_counts_only_cases_at_which_something_was_measured() -> None:
+    wrong = dict.fromkeys(
+        ((LARGE.name, "fast"), (LARGE.name, "plain")), ("wrong", "the error is 3 times the tolerance")
+    )
+    assert "one case in fp32" in boundary_line(item_of(outcomes=wrong))
+    failed = dict.fromkeys(("fast", "plain"), ("failed", "out of memory"))
+    assert boundary_line(item_of(outcomes=failed)) == "Nothing could be measured on NVIDIA H100 80GB HBM3."
+
+
 def test_without_evidence_there_is_no_answer_and_no_glance() -> None:
     item = not_measured(plan_of(experiments=[small_experiment()]).experiments[0])
     assert answer_of(item) == "No run of this experiment has been published yet."

@@ -97,21 +97,25 @@ def test_where_two_variants_have_one_size_each_stands_by_itself() -> None:
 
 def test_a_page_says_from_which_size_on_a_gain_is_below_two_per_cent() -> None:
     ((gain,),) = (each.gains for each in contest().crossovers)
-    assert plain(gain).startswith("From n = 64 on the fastest's gain over plain is below 2 %: 1.0")
-    assert plain(gain).endswith(" at n = 64. Up to n = 16 it is 1.10× to 1.30×.")
+    assert plain(gain).startswith("From n = 64 to 256 the fastest's gain over plain measures below 2 %: 1.0")
+    assert plain(gain).endswith(" at n = 64. From n = 1 to 16 it is 1.10× to 1.30×.")
     assert plain(gain) in contest().said, "it is held against what the run measured"
     assert next(part.source for part in gain if hasattr(part, "source")) == "/cases/doubling-64x4096-float32/shape/0"
 
 
 def test_a_gain_that_begins_at_a_size_is_told_the_other_way_round() -> None:
     ((gain,),) = (each.gains for each in contest(gains=(1.005, 1.0075, 1.1, 1.2, 1.3)).crossovers)
-    assert plain(gain).startswith("Up to n = 4 the fastest's gain over plain is below 2 %: 1.0")
-    assert plain(gain).endswith(" at n = 4. From n = 16 on it is 1.10× to 1.30×.")
+    assert plain(gain).startswith("From n = 1 to 4 the fastest's gain over plain measures below 2 %: 1.0")
+    assert plain(gain).endswith(" at n = 4. From n = 16 to 256 it is 1.10× to 1.30×.")
 
 
 @pytest.mark.parametrize("gains", [(1.3, 1.005, 1.1, 1.005, 1.005), (1.3, 1.3, 1.2, 1.2, 1.1)])
 def test_nothing_is_said_where_no_one_size_parts_the_gains(gains: tuple[float, ...]) -> None:
     assert contest(gains=gains).crossovers[0].gains == ()
+
+
+def test_nothing_is_said_of_a_gain_over_the_fastest_itself() -> None:
+    assert contest(gains=(1.3, 1.2, 1.1, 0.9, 0.8)).crossovers[0].gains == ()
 
 
 def test_nothing_is_said_where_the_intervals_are_wide() -> None:

@@ -90,7 +90,7 @@ def test_a_power_limit_is_told_once_with_the_lowest_clock_and_where() -> None:
     told = note({LARGE.name: 1.515e9})
     assert plain(told).startswith(
         "At 1 of 2 cases the board was at its power limit for part of the time: its clock fell to 1515 of 1980 MHz at "
-        "doubling 4096×4096 fp32. All implementations of a case take turns"
+        "doubling 4096×4096 fp32. Implementations take turns under one limit"
     )
     assert [each.source for each in figures(told)] == [f"/gpu/{LARGE.name}/lowest_sm_hertz", "/machine/sm_clock_hertz"]
     (link,) = (part for part in told if isinstance(part, Link))

@@ -84,7 +84,7 @@ def test_the_share_without_the_rule_on_comparisons_stands_beside_the_table() -> 
     few, more, again = run_of("a"), run_of("b", fast=70e-6, large=True), run_of("c")
     view = DataView(trust_of(few, more, again))
     notes = [text_of(note) for note in repeatability_part(view)["notes"]]
-    assert "0 of 1 verdicts changed (0.0 %), only runs with the same number" in notes[0]
+    assert "in 0 of 1 pairs the verdicts differ (0.0 %), only runs with the same number" in notes[0]
     assert "it is 2 of 3 (66.7 %), over the goal. Pairs of runs: doubling 1." in notes[0]
     assert notes[1].startswith("Why the rule: Holm's correction")
     wish = "It is not met: doubling has 3 (at most 2 of them with the same number of comparisons)."

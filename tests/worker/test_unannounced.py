@@ -12,6 +12,7 @@ import torch
 
 from experiments.decode_attention import DECODE
 from experiments.normalization_fusion import RMSNORM, rmsnorm_fused
+from experiments.softmax_fusion import SOFTMAX
 from lab.definition.experiment import Case, Output, Profile
 from lab.evidence.record import Correctness
 from lab.worker.correctness import check_profile
@@ -54,12 +55,13 @@ def test_operators_without_rows_to_choose_from_are_left_alone(dtype: torch.dtype
 
 def test_a_rounding_is_forgiven_in_every_form_of_tolerance() -> None:
     several = replace(RMSNORM, tolerance=None, outputs=(Output(tolerance=2), Output(tolerance=3)))
+    assert RMSNORM.tolerance
     assert forgiving(RMSNORM).tolerance == FORGIVEN * RMSNORM.tolerance
     assert [output.tolerance for output in forgiving(several).outputs] == [2 * FORGIVEN, 3 * FORGIVEN]
 
 
-def test_attention_that_rounds_its_shares_is_right_and_one_that_skips_keys_is_not() -> None:
-    """A large query makes results thousands of times as large as the means that the tolerance is for."""
+def test_attention_that_rounds_its_weights_is_right_and_one_that_skips_keys_is_not() -> None:
+    """A large query lets few keys decide: results are then 50 times as large as the means that `scale` is for."""
 
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, keys: int) -> torch.Tensor:
         grouped = q.unflatten(1, (k.shape[1], -1)).float()
@@ -68,11 +70,18 @@ def test_attention_that_rounds_its_shares_is_right_and_one_that_skips_keys_is_no
         sums = weights.to(v.dtype).float() @ v[:, :, :keys].float()
         return (sums / weights.sum(-1, keepdim=True)).flatten(1, 2).to(q.dtype)
 
-    for _ in range(2):
-        drawn = unannounced_inputs(DECODE, (2, 16, 4, 2048, 128), torch.bfloat16, "cpu")
-        assert drawn
-        assert check_profile(forgiving(DECODE), partial(attend, keys=2048), [drawn[1]], ()).passed
-        assert not check_profile(forgiving(DECODE), partial(attend, keys=1536), [drawn[1]], ()).passed
+    small, large = replace(forgiving(DECODE), scale=DECODE.scale, standard=None), forgiving(DECODE)
+    q, *others = DECODE.inputs((2, 16, 4, 2048, 128), torch.bfloat16, "cpu", 6)
+    q[..., 3] = 45.0
+    errors = [check_profile(each, partial(attend, keys=2048), [(q, *others)], ()) for each in (small, large)]
+    assert errors[0].worst_tolerance_share > 5 * errors[1].worst_tolerance_share
+    assert errors[1].passed
+    assert not check_profile(large, partial(attend, keys=1536), [(q, *others)], ()).passed
+
+
+def test_where_results_stay_small_nothing_more_is_forgiven() -> None:
+    assert forgiving(SOFTMAX).scale == SOFTMAX.scale < 1.0
+    assert forgiving(DECODE).scale > DECODE.scale
 
 
 def test_what_leaves_a_part_out_is_wrong_however_much_is_forgiven() -> None:

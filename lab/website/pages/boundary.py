@@ -90,7 +90,7 @@ def boundary(shown: Judged, view: DataView) -> View:
     holds: list[Sentence] = [
         (_machines(shown),),
         (f"{versions}{driver}, Python {machine['python']}.",),
-        (f"{_cases(plan.included_cases)}.",),
+        (f"{_cases(_measured(shown))}.",),
         (_scope_sentence(shown),),
     ]
     compared = {
@@ -128,8 +128,10 @@ def boundary_line(shown: Judged) -> str:
     """What the evidence holds for in one line, and that it ends there."""
     if not shown.evidence:
         return "Nothing is measured yet."
-    cases, machine = shown.plan.included_cases, shown.machine
+    cases, machine = _measured(shown), shown.machine
     dtypes = listed(sorted({DTYPES.get(case.dtype, case.dtype) for case in cases}))
+    if not cases:
+        return f"Nothing could be measured on {shown.machine_name}."
     count = "one case" if len(cases) == 1 else f"{len(cases)} cases"
     one = "one " if shown.on_cpu else ""
     return f"Holds for {one}{shown.machine_name}, {count} in {dtypes}, torch {machine['torch']}, and for nothing else."
@@ -140,6 +142,15 @@ def _machines(shown: Judged) -> str:
         return f"{shown.machine_name}: this one machine."
     boards = len(set(shown.machine["gpu_id"].split("+")))
     return f"{shown.machine_name}, of which {'one board was' if boards == 1 else f'{boards} boards were'} measured."
+
+
+def _measured(shown: Judged) -> list[PlannedCase]:
+    """The cases at which at least one implementation was measured."""
+    return [
+        case
+        for case in shown.plan.included_cases
+        if any(shown.cell(case.name, each.name)["outcome"] == "measured" for each in shown.plan.profiles_of(case))
+    ]
 
 
 def _cases(cases: Sequence[PlannedCase]) -> str:

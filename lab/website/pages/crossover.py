@@ -154,27 +154,31 @@ def _gains(item: Judged, family: Family, standing: Standing, view: DataView) -> 
 
 
 def _gain(family: Family, profile: PlannedProfile, rivals: Sequence[Rival], view: DataView) -> Iterator[Words]:
-    """'From n = 512 on the fastest's gain over cuBLAS is below 2 %: 1.018× [1.014, 1.021] at n = 512. Up to n = 256 it
-    is 1.08× to 1.39×.' Or the other way round; nothing where no one size parts what is below from what is not, or where
-    the intervals there are wider than ±2 %."""
+    """'From n = 512 to 2048 the fastest's gain over cuBLAS measures below 2 %: 1.018× [1.014, 1.021] at n = 512. From
+    n = 1 to 256 it is 1.08× to 1.39×.' Or the other way round. Nothing where the rival is the fastest itself, where no
+    one size parts what is below from what is not, or where the intervals there are wider than ±2 %."""
     level = [rival.value < BAND[1] for rival in rivals]
     turns = [place for place in range(1, len(level)) if level[place] != level[place - 1]]
     if len(turns) != 1 or any(each.high > each.low * WIDEST for each in rivals[turns[0] - 1 : turns[0] + 1]):
         return
-    before, after = (
+    if any(rival.ratio is None for rival in rivals):
+        return
+    smallest, before, after, largest = (
         view.figure("cases", family.cases[place].name, "shape", str(family.axis), show=str)
-        for place in (turns[0] - 1, turns[0])
+        for place in (0, turns[0] - 1, turns[0], -1)
     )
-    up_to: Words = ("Up to n = ", before)
-    from_on: Words = ("From n = ", after, " on")
-    small, large, edge, at = (up_to, from_on, turns[0] - 1, before) if level[0] else (from_on, up_to, turns[0], after)
+    below_turn: Words = ("From n = ", smallest, " to ", before) if turns[0] > 1 else ("At n = ", before)
+    beyond: Words = ("From n = ", after, " to ", largest) if turns[0] < len(level) - 1 else ("At n = ", after)
+    small, large, edge, at = (
+        (below_turn, beyond, turns[0] - 1, before) if level[0] else (beyond, below_turn, turns[0], after)
+    )
     ratio, interval = rivals[edge].ratio, rivals[edge].interval
     told = (": ", _precise(ratio), *((" ", interval) if interval else ()), " at n = ", at) if ratio else ()
     ahead = (rival.ratio for rival, is_level in zip(rivals, level, strict=True) if not is_level)
     limit = Constant((f"below {per_cent(EQUIVALENCE_MARGIN)}",))
     over = within_sentence(profile.title)
     gains = extremes(_precise(ratio) for ratio in ahead if ratio)
-    yield *small, f" the fastest's gain over {over} is ", limit, *told, ". ", *large, " it is ", *gains, "."
+    yield *small, f" the fastest's gain over {over} measures ", limit, *told, ". ", *large, " it is ", *gains, "."
 
 
 def _precise(ratio: Figure) -> Figure:

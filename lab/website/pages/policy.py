@@ -86,8 +86,8 @@ def policy_page() -> dict[str, Any]:
             heads=LARGER_SHOWN,
             rows=[table_row(*(Constant((cell,)) for cell in row)) for row in larger],
         ),
-        "simulation": f"{table.runs:,} runs a row, {COMPARISONS} comparisons a run, policy {table.policy_version}, "
-        f"seed {table.seed}.",
+        "simulation": f"First table: {table.runs:,} runs a row, {COMPARISONS} comparisons a run; second: about as many "
+        f"comparisons a figure. Policy {table.policy_version}, seed {table.seed}.",
         "goals": "The goals, right at the threshold: at most "
         f"{per_cent(simulated.FALSE_SUPPORTED)} wrongly “holds” and {per_cent(simulated.FALSE_REFUTED)} wrongly “does "
         f"not hold”. At a true {simulated.CLEAR:g}× at least {per_cent(simulated.DECIDED['fixed'])} decided for fixed "

@@ -94,7 +94,7 @@ def _largest(checked_cells: Checked, name: str) -> PlannedCase:
 
 
 def _references(item: Judged, checked: Mapping[str, Checked]) -> tuple[str, ...]:
-    """The operators whose errors stand apart, for each has a reference of its own; () where nobody was checked at
+    """The operators whose errors stand apart, for each may have a reference of its own; () where nobody was checked at
     several."""
     ops = [{case.op for case, _ in cells} for cells in checked.values()]
     in_order = dict.fromkeys(case.op for case in item.plan.included_cases)
@@ -252,13 +252,18 @@ def _power_note(item: Judged, view: DataView) -> Words:
     capped = [case for case, seen in item.data["gpu"].items() if seen["power_capped"]]
     if not capped:
         return ()
-    told = f"At {len(capped)} of {len(item.data['gpu'])} cases the board was at its power limit for part of the time"
+    cases = len(item.data["gpu"])
+    place = f"At {len(capped)} of {cases} cases" if cases > 1 else "At the only case"
+    told = f"{place} the board was at its power limit for part of the time"
     clocks = {case: clock for case in capped if (clock := view.figure("gpu", case, "lowest_sm_hertz"))}
     lowest = min(clocks, key=lambda case: clocks[case].value, default=capped[0])
     where = Link(case_label(item.plan.case(lowest)), f"{case_address(lowest)}#controls")
     usual = view.figure("machine", "sm_clock_hertz")
     fell: Words = (": its clock fell to ", clocks[lowest], " of ", usual, " MHz at ") if clocks else (", as at ",)
-    return (told, *fell, where, ". All implementations of a case take turns, so the limit holds for all alike.")
+    return (
+        told, *fell, where,
+        ". Implementations take turns under one limit, but one that draws more power may run at a lower clock.",
+    )  # fmt: skip
 
 
 def _of(some: int, cells: Sequence[object]) -> str:

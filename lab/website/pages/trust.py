@@ -67,7 +67,10 @@ def _without_the_rule(view: DataView) -> Iterator[Sentence]:
     of."""
     for number, pairs in (view.value("repeatability") or {}).items():
         at = view.at("repeatability", number)
-        said = f"{pairs['gpu']}, {_kind(pairs)}: {{changed}} of {{pairs}} verdicts changed ({{changed_share:share}})"
+        said = (
+            f"{pairs['gpu']}, {_kind(pairs)}: in {{changed}} of {{pairs}} pairs the verdicts differ "
+            "({changed_share:share})"
+        )
         if pairs["unequal_pairs"]:
             said += (
                 ", only runs with the same number of comparisons counted. Without that rule it is {all_changed} of "
