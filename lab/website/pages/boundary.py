@@ -129,9 +129,9 @@ def boundary_line(shown: Judged) -> str:
     if not shown.evidence:
         return "Nothing is measured yet."
     cases, machine = _measured(shown), shown.machine
-    dtypes = listed(sorted({DTYPES.get(case.dtype, case.dtype) for case in cases}))
     if not cases:
         return f"Nothing could be measured on {shown.machine_name}."
+    dtypes = listed(sorted({DTYPES.get(case.dtype, case.dtype) for case in cases}))
     count = "one case" if len(cases) == 1 else f"{len(cases)} cases"
     one = "one " if shown.on_cpu else ""
     return f"Holds for {one}{shown.machine_name}, {count} in {dtypes}, torch {machine['torch']}, and for nothing else."
