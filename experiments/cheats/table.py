@@ -80,6 +80,8 @@ FINISHING_LATER = (
     cheat("finished-by-collector", "Finishes when garbage is collected.", STOCK, finishing_later.by_collector),
     cheat("finished-by-thread", "Finishes in a thread of each call, and has threads take turns at once.", STOCK,
           finishing_later.by_thread),
+    cheat("finished-by-patient-thread", "Finishes in a thread of each call, which waits for its turn.", OUTSIDE,
+          finishing_later.by_patient_thread),
     cheat("finished-by-waiting-thread", "Finishes in a thread that it keeps.", OUTSIDE,
           finishing_later.by_waiting_thread),
 )  # fmt: skip
