@@ -199,7 +199,7 @@ TRITON = Profile(
     technique=(
         "One Gluon kernel on a Hopper GPU: one warp loads by TMA, two to four warpgroups compute, each taking the "
         "softmax of one tile while its products of the next run; elsewhere one Triton kernel. Of few queries the keys "
-        "are split over programs, and a second kernel adds up."
+        "are split over programs, and a second kernel adds the parts."
     ),
     hypothesis="Level with the best rival at 128 features; ahead at 64, where more warpgroups hide the exponentials.",
     signal=(

@@ -279,8 +279,8 @@ FP8_GEMM = Experiment(
         "What the error does to a model: it is that of one product of normal numbers, which have no outliers.",
         "Scales that were collected before (static quantisation): the call finds those of its activations itself.",
         "Quantisation fused into the norm before the product, which fp8-quantization measures.",
-        "Float8 that was quantised before against bfloat16, as a claim: no inputs hold both, because the checks change "
-        "one of them. matmul-tiling has the times of bfloat16 at the same shapes.",
+        "A claim on float8 that was quantised before, against bfloat16: the checks change an input, and its copy in "
+        "float8 would no longer match. matmul-tiling has the times of bfloat16 at three of the shapes.",
         "A rate under steady load, where the board lowers its clock: the calls are spaced.",
     ),
     metrics={

@@ -37,7 +37,7 @@ def swiglu_cuda(gate: Tensor, up: Tensor, *, shape: GluShape | None = None) -> T
     """SiLU(gate) · up, in one launch of a CUDA C++ kernel.
 
     gate, up: (..., N) of one shape and dtype on a GPU, adjacent columns, any distance between rows. shape: how many
-    vectors a thread takes and how many threads a block has; else by rule. Returns a new contiguous tensor of
+    vectors a thread takes and how many threads a block has; if None, by rule. Returns a new contiguous tensor of
     their shape and dtype. Raises as `swiglu` does, and CompilerMissing or CompilerFailed if nvcc cannot compile the
     kernel.
     """

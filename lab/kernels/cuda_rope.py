@@ -52,7 +52,7 @@ def rope_cuda(x: Tensor, cos: Tensor, sin: Tensor, *, inverse: bool = False, sha
     """`x` with its heads' features turned, half-split, in one launch of a CUDA C++ kernel.
 
     x: (B, H, S, D) on a GPU, adjacent features, any other strides. cos, sin: (S, R/2) or (B, S, R/2), of the dtype of x
-    or float32. inverse: turn back. shape: how heads are divided among threads; else by rule. Returns a new tensor
+    or float32. inverse: turn back. shape: how heads are divided among threads; if None, by rule. Returns a new tensor
     of the shape, dtype and order in memory of `x`. Raises as `rope` does, and CompilerMissing or CompilerFailed if nvcc
     cannot compile the kernel.
     """

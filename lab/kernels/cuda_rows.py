@@ -58,7 +58,7 @@ def rmsnorm_cuda(x: Tensor, weight: Tensor, eps: float = 1e-6, *, shape: RowShap
     """RMSNorm of the rows of `x`, in one launch of a CUDA C++ kernel.
 
     x: (..., N) on a GPU, any distance between rows, N from 1 to 262,144. weight: (N,), contiguous, of the dtype of x or
-    float32. shape: how rows are divided among threads; else by rule. Returns a new contiguous tensor of the shape
+    float32. shape: how rows are divided among threads; if None, by rule. Returns a new contiguous tensor of the shape
     and dtype of `x`. Raises as `rmsnorm` does, and CompilerMissing or CompilerFailed if nvcc cannot compile it.
     """
     launch = _RMSNORM(x, weight, options=(shape,))

@@ -13,8 +13,8 @@ two warps, or tiles of 32 keys, gain nothing.
 
 Goal missed: the speed of PyTorch's cuDNN backend. On an H200 (run h200-attention-2026-11-23) 16 sequences of 8192 with
 32 heads over 8 reach 0.979 of it in single calls and 0.990 in CUDA graphs, 64 sequences of 4096 with 28 heads over 4
-0.983 and 0.984, and one of 131,072 with as many heads 1.001 and 0.997. In graphs on an H100 it is 0.982, 0.997 and
-1.001, from only two or three sweeps (run h100-matrix-2026-11-22).
+0.983 and 0.984, and one of 131,072 with as many heads 1.001 and 0.997. On an H100 (run h100-attention-2026-11-26) they
+reach 0.988 and 0.989, 0.997 and 1.001, and 1.019 and 0.970. Why the longest is behind in graphs there is not known.
 """
 
 from collections.abc import Callable, Iterator
@@ -185,7 +185,7 @@ def decode_attention(
 
     q: (B, Hq, D); k, v: (B, Hk, S, D); adjacent features, any other strides. lengths: (B,), int32, on the same device,
     0 to S: how many of its S keys each sequence has, from the first on; by default all. scale: by default 1/√D.
-    configuration: how to launch, one of `decode_attention_choices`; else by rule. Returns a new contiguous tensor
+    configuration: how to launch, one of `decode_attention_choices`; if None, by rule. Returns a new contiguous tensor
     of the shape and dtype of `q`. Raises TypeError or ValueError naming the argument, what it was and what is accepted,
     and NotImplementedError where a gradient would be needed.
     """

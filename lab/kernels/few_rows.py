@@ -204,7 +204,7 @@ def joined_linear(
     as by `rmsnorm`. residual: (M, sum of all N), added to the result. All float16 or all bfloat16. constant_weights:
     neither a kernel that may still be running nor the one just before writes the weights, as none writes those of a
     model; on Hopper those for one row may then be read before the kernel before has finished, and with more rows it
-    changes nothing. configuration: how to launch; else by rule. Returns a new tensor (M, sum of all N). Raises
+    changes nothing. configuration: how to launch; if None, by rule. Returns a new tensor (M, sum of all N). Raises
     TypeError or ValueError naming the argument, what it was and what is accepted, and NotImplementedError where a
     gradient would be needed.
     """

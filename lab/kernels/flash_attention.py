@@ -265,7 +265,7 @@ def flash_attention(
     `x.transpose(1, 2)`). causal: a query sees the keys up to its own position. window: (left, right), how many keys
     before and after its position a query sees; None for all of them. prefix: (B,), int32, on the same device: keys
     below it are seen by all queries of that sequence, even if the mask hides them. scale: by default 1/√D.
-    configuration: how to launch, one of `flash_attention_choices`; else by rule. Returns a new tensor of the
+    configuration: how to launch, one of `flash_attention_choices`; if None, by rule. Returns a new tensor of the
     shape, dtype and order in memory of `q`. Raises TypeError or ValueError naming the argument, what it was and what is
     accepted, and NotImplementedError where a gradient would be needed.
     """

@@ -30,7 +30,7 @@ def gated_mlp(
 ) -> Tensor:
     """activation(x @ gate.T) * (x @ up.T), in one kernel launch, or in three if operands are copied first.
 
-    They are copied on a Hopper GPU, unless the product is small, if the rows of x or of gate do not begin at multiples
+    They are copied on a Hopper GPU, unless the product is small, if the rows of x, gate or up do not begin at multiples
     of 16 bytes or their k are not adjacent: both weights, and x if it is so. The copies need as much memory as these.
 
     x: (..., K), of at least two dimensions; gate, up: (F, K) of one shape, strides and dtype, float16 or bfloat16.

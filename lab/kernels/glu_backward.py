@@ -69,7 +69,7 @@ def swiglu_backward(
     kernel launch.
 
     dy, gate, up: (..., N) of one shape and dtype, adjacent columns, any distance between rows. configuration: how to
-    launch, one of `glu_backward_choices`; else by rule: `lab tune` cannot tune it yet. Returns new contiguous
+    launch, one of `glu_backward_choices`; if None, by rule: `lab tune` cannot tune it yet. Returns new contiguous
     tensors of their shape and dtype; no elements give empty results. Raises TypeError or ValueError naming the
     argument, what it was and what is accepted, and NotImplementedError where a gradient would be needed.
     """

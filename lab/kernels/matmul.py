@@ -37,7 +37,7 @@ def matmul(
 
     a: (..., M, K) of at least two dimensions, and b: (K, N), both with any strides; float16, bfloat16 or float32, one
     dtype. bias: (N,), contiguous, of that dtype. activation: "none", "relu", "silu", "gelu-erf" or "gelu-tanh".
-    configuration: how to launch, one of `gemm_choices`; else by rule: `lab tune` cannot tune it yet.
+    configuration: how to launch, one of `gemm_choices`; if None, by rule: `lab tune` cannot tune it yet.
     Returns a new contiguous tensor (..., M, N). No rows or columns give an empty result; K = 0 counts as a product of
     zeros. Equal calls give equal bits. float32 is multiplied as tensor float 32.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and

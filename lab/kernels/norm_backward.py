@@ -247,7 +247,7 @@ def rmsnorm_backward(
     """(dx, dw): the gradients of x and of the weight of `rmsnorm(x, weight, eps)`, for the gradient dy of its result.
 
     dy, x: (..., N) of one dtype, any distance between rows, N from 1 to 524,288. weight: (N,), contiguous, of any
-    accepted dtype. configuration: how to launch, one of `norm_backward_choices`; else by rule:
+    accepted dtype. configuration: how to launch, one of `norm_backward_choices`; if None, by rule:
     `lab tune` cannot tune it yet. Returns new contiguous tensors, dx of the shape and dtype of `x` and dw of those of
     `weight`, in two kernel launches (three for rows too wide for registers). Zero rows give an empty dx and a dw of
     zeros. Raises TypeError or ValueError naming the argument, what it was and what is accepted, and NotImplementedError

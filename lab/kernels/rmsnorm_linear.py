@@ -175,7 +175,7 @@ def rmsnorm_linear(
     constant_weight: neither a kernel that may still be running nor the one just before writes `weight`, as none writes
     that of a model. On Hopper it may then be read before the kernel before has finished, for one row, or by a product
     after the norm, or after the rows' factors, that needs no copy of `weight`. Else it changes nothing.
-    configuration: how to launch, one of `rmsnorm_linear_choices`; else by rule: `lab tune` cannot tune it
+    configuration: how to launch, one of `rmsnorm_linear_choices`; if None, by rule: `lab tune` cannot tune it
     yet.
     Returns a new contiguous tensor (..., N); no rows or columns give an empty result. Equal calls give equal bits.
     Raises TypeError or ValueError naming the argument, what it was and what is accepted, and

@@ -86,7 +86,7 @@ def softmax_backward(dy: Tensor, y: Tensor, *, configuration: Configuration | No
     """dx, the gradient of x, for the result y of `softmax(x)` and its gradient dy, in one kernel launch.
 
     dy, y: (..., N) of one dtype, any distance between rows, N from 1 to 524,288. configuration: how to launch, one of
-    `softmax_backward_choices`; else by rule: `lab tune` cannot tune it yet. Returns a new contiguous tensor of
+    `softmax_backward_choices`; if None, by rule: `lab tune` cannot tune it yet. Returns a new contiguous tensor of
     the shape and dtype of `y`. Zero rows give an empty result. Raises TypeError or ValueError naming the argument, what
     it was and what is accepted, and NotImplementedError where a gradient would be needed.
     """
