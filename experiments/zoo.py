@@ -2,9 +2,11 @@
 
 A model's sizes are those of `config.json` in its repository on huggingface.co. For each operator the zoo has every
 width that a model uses, with numbers of rows from a single token to a long batch. The odd sizes are primes, neighbours
-of powers of two, rows whose size is not a multiple of 16 bytes, and views whose rows begin at any address.
+of powers of two, rows whose size is not a multiple of 16 bytes, and views whose rows begin at any address. Products
+have the linear layers of the models; their odd sizes are also long and thin, or with rows between lines of 128 bytes.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,8 +18,9 @@ class Model:
     """The sizes of a public model.
 
     rotary: features of a head that are turned, 0 for none. experts: the width of one expert of a mixture of experts, 0
-    if all layers are dense. ranks: widths of norms inside its attention. qk_norm: every head of queries and keys has an
-    RMSNorm before it is turned. row_norm: one RMSNorm takes all heads of the queries together, another those of keys.
+    if all layers are dense. ranks: widths of norms inside its attention, whose projections are then not those of its
+    heads. qk_norm: every head of queries and keys has an RMSNorm before it is turned. row_norm: one RMSNorm takes all
+    heads of the queries together, another those of keys.
     """
 
     source: str  # repository on huggingface.co
@@ -110,7 +113,19 @@ ODD_HEADS = (
     (1, 1, 2), (3, 1, 34), (5, 5, 66), (6, 2, 250), (7, 1, 80), (9, 3, 96), (11, 11, 130), (14, 2, 62), (71, 1, 72),
 )  # fmt: skip
 SEQUENCES = ((1, 1), (64, 1), (1, 128), (1, 2048), (4, 4096), (1, 32768), (3, 1021))  # (how many, positions of each)
-MOST_BYTES = 2**31  # of one tensor
+MOST_BYTES = 2**31  # of one tensor; of a product, of its three together
+# In float32 cuBLAS would be given more to do: PyTorch keeps all digits unless it is asked for tensor float 32, which is
+# what the lab's product computes.
+PRODUCT_DTYPES = ("bfloat16", "float16")
+PRODUCT_ROWS = (1, 16, 80, 128, 784, 1000, 1024, 3001, 4096, 16384)  # tokens; some are no multiple of a tile
+# (M, N) and K: rows of K elements begin at lines of 128 bytes (4096), between them (1000, 3000, 8200), or at no
+# multiple of 16 bytes, which no copy engine can take.
+ODD_RESULTS = (
+    (1, 5003), (7, 4097), (80, 3001), (129, 1023), (784, 1504), (1000, 1000), (3001, 257), (4097, 8193), (8191, 127),
+    (65537, 64), (33, 65536), (96, 96),
+)  # fmt: skip
+ODD_DEPTHS = (127, 1000, 1001, 3000, 4096, 4097, 8200, 32769)
+MOST_FLOPS = 2e13  # of a product: 30 ms on an H100
 # The rows of the first input in memory: without gaps, with a gap of one element after each, or beginning one element
 # past an aligned address.
 LAYOUTS = ("contiguous", "padded", "offset")
@@ -161,6 +176,18 @@ def normed_row_sizes() -> dict[Shape, tuple[str, ...]]:
     """(heads, turned features) of rows of heads that are normalised together before they are turned, each with the
     models that have it."""
     return _by_width(((heads, m.head_dim), m) for m in MODELS if m.row_norm for heads in {m.heads, m.kv_heads})
+
+
+def linear_sizes() -> dict[Shape, tuple[str, ...]]:
+    """(outputs, inputs) of linear layers, each with the models that have it: queries, keys, values, these three in one,
+    the output of attention, both directions of the FFN or of an expert, and the vocabulary."""
+    return _by_width((size, m) for m in MODELS for size in dict.fromkeys(_linear_sizes(m)))
+
+
+def product_bytes(shape: Shape, itemsize: int) -> int:
+    """Of both operands and the result of the product (M, N, K)."""
+    M, N, K = shape
+    return (M * K + K * N + M * N) * itemsize
 
 
 def visits(operator: str) -> Iterator[Visit]:
@@ -220,6 +247,26 @@ def _normed_rows(operator: str) -> Iterator[Visit]:
         yield Visit(operator, (batch, positions, heads, features), dtype, LAYOUTS[0], callers)
 
 
+def _linear_sizes(m: Model) -> Iterator[Shape]:
+    if not m.ranks:
+        queries, keys = m.heads * m.head_dim, m.kv_heads * m.head_dim
+        yield from ((queries, m.hidden), (keys, m.hidden), (queries + 2 * keys, m.hidden), (m.hidden, queries))
+    for width in (m.ffn, m.experts):
+        if width:
+            yield from ((width, m.hidden), (m.hidden, width))
+    if m.vocabulary:
+        yield m.vocabulary, m.hidden
+
+
+def _products(operator: str) -> Iterator[Visit]:
+    sizes: dict[Shape, tuple[str, ...]] = {(M, N, K): () for M, N in ODD_RESULTS for K in ODD_DEPTHS}
+    sizes |= {(M, *size): callers for M in PRODUCT_ROWS for size, callers in sorted(linear_sizes().items())}
+    for dtype in PRODUCT_DTYPES:
+        for shape, callers in sizes.items():
+            if product_bytes(shape, 2) <= MOST_BYTES and 2 * math.prod(shape) <= MOST_FLOPS:
+                yield Visit(operator, shape, dtype, LAYOUTS[0], callers)
+
+
 def _sequences(
     sizes: dict[Shape, tuple[str, ...]],
 ) -> Iterator[tuple[str, int, int, Shape, tuple[str, ...]]]:
@@ -244,4 +291,5 @@ _VISITS = {
     "rope-qk": _heads,
     "qk-norm-rope": _normed_heads,
     "rmsnorm-rope": _normed_rows,
+    "matmul": _products,
 }

@@ -13,12 +13,12 @@ from lab.measured_once import Say, measured_once
 from lab.tune import launch_by_rules
 from lab.verdict.judge import POLICY_VERSION
 from lab.verdict.results import ExperimentResult
-from lab.verdict.standing import Standing, spread, standings, unmeasured
+from lab.verdict.standing import Standing, level_of, spread, standings, unmeasured
 
 WORST = 10  # cases that are listed
-CLOSE = 0.04  # a screened ratio is this uncertain: below `level` times 1 + CLOSE the usual protocol decides
+CLOSE = 0.04  # a screened ratio is this uncertain: below its level times 1 + CLOSE the usual protocol decides
 BAR_CHARACTERS = 40  # of the chart, for all cases
-EDGES = (0.0, 0.93, 0.98, 1.0, 1.02, 1.1, 1.5, 1000.0)  # of the chart's bars, as ratios
+EDGES = (0.0, 0.9, 0.98, 1.0, 1.02, 1.1, 1.5, 1000.0)  # of the chart's bars, as ratios
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,34 +49,33 @@ def describe_tour(tour: Tour) -> Iterator[str]:
 
 def screen(tour: Tour, runs: Path, say: Say) -> Iterator[str]:
     """Measure what is not yet measured, and tell how the kernels stand. PlanError and RunError as for any run."""
-    zoo = load_zoo()
     launch_by_rules()
     screened = measured_once(_screening(tour, _names(tour)), runs, say).experiments
     for experiment in screened:
-        yield from describe_standing(experiment, zoo.level)
+        yield from describe_standing(experiment)
     if not tour.decide:
         return
-    close = {each.plan.name: cases for each in screened if (cases := close_cases(each, zoo.level))}
+    close = {each.plan.name: cases for each in screened if (cases := close_cases(each))}
     yield f"close: {sum(map(len, close.values()))} shapes, in {tour.decide} sweeps by the usual protocol"
     for experiment in measured_once(_deciding(tour, close), runs, say).experiments if close else ():
-        yield from describe_standing(experiment, zoo.level)
+        yield from describe_standing(experiment)
 
 
-def close_cases(experiment: ExperimentResult, level: float) -> tuple[str, ...]:
-    """The cases whose ratio in some scope is below `level`, or above it by less than CLOSE."""
+def close_cases(experiment: ExperimentResult) -> tuple[str, ...]:
+    """The cases whose ratio in some scope is below their level, or above it by less than CLOSE."""
     return tuple(
         sorted(
             {
                 standing.case
                 for scope in experiment.plan.scopes
                 for standing in standings(experiment, scope)
-                if standing.ratio < level * (1 + CLOSE)
+                if standing.ratio < standing.level * (1 + CLOSE)
             }
         )
     )
 
 
-def describe_standing(experiment: ExperimentResult, level: float) -> Iterator[str]:
+def describe_standing(experiment: ExperimentResult) -> Iterator[str]:
     """The distribution of ratios in every scope, drawn, and the worst ten."""
     for scope in experiment.plan.scopes:
         ranked = standings(experiment, scope)
@@ -86,7 +85,7 @@ def describe_standing(experiment: ExperimentResult, level: float) -> Iterator[st
         if not ranked:
             yield "  no shape at which both the lab's kernel and a rival were measured"
             continue
-        summary = spread(ranked, level)
+        summary, level = spread(ranked), level_of(experiment.plan)
         yield (
             f"  best rival's p50 over the lab's at {summary.cases} shapes: smallest {summary.smallest:.3f}, at 5 % "
             f"{summary.low:.3f}, median {summary.median:.3f}; {summary.level_share:.0%} at {level} or above, "

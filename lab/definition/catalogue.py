@@ -75,15 +75,14 @@ class Zoo:
     operators: tuple[str, ...]
     experiment: Callable[[str], Experiment | None]
     names: Callable[[tuple[str, ...], int], list[str]]
-    level: float  # the ratio to the best rival from which on a kernel counts as level with it
 
 
 def load_zoo() -> Zoo:
     """The project's zoo; an empty one where it has no zoo.py."""
     zoo, screening = _module("zoo"), _module("zoo_screening")
     if not (zoo and screening):
-        return Zoo((), lambda name: None, lambda operators, sample: [], 1.0)
-    return Zoo(zoo.operators(), screening.zoo_experiment, screening.zoo_names, screening.LEVEL)
+        return Zoo((), lambda name: None, lambda operators, sample: [])
+    return Zoo(zoo.operators(), screening.zoo_experiment, screening.zoo_names)
 
 
 def load_audits() -> tuple[Publication, ...]:

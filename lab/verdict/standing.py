@@ -4,7 +4,7 @@ A rival has the subject that the claims hold against it: one that works in place
 Two profiles are compared over the sweeps that measured both: an extra sweep leaves out those that are precise already.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
@@ -18,8 +18,8 @@ Subjects = Mapping[str, str]  # by rival
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """One case in one scope. `ratio` is the best rival's p50 over its subject's: above 1 the subject is the faster one.
-    Both are of the sweeps that measured the two."""
+    """One case in one scope. `ratio` is the best rival's p50 over its subject's: above 1 the subject is the faster one,
+    and from `level` on it counts as level. Both are of the sweeps that measured the two."""
 
     case: str
     scope: str
@@ -27,6 +27,7 @@ class Standing:
     seconds: float
     rival: str
     rival_seconds: float
+    level: float
 
     @property
     def ratio(self) -> float:
@@ -41,12 +42,17 @@ class Spread:
     smallest: float
     low: float
     median: float
-    level_cases: int  # at or above `level`
+    level_cases: int  # at or above their level
     ahead_share: float  # of the cases, those above 1
 
     @property
     def level_share(self) -> float:
         return self.level_cases / self.cases
+
+
+def level_of(plan: PlannedExperiment) -> float:
+    """The ratio to a rival from which on a kernel counts as level with it: what the claims ask for."""
+    return plan.claims[0].threshold
 
 
 def subjects(plan: PlannedExperiment, scope: str) -> Subjects:
@@ -56,18 +62,18 @@ def subjects(plan: PlannedExperiment, scope: str) -> Subjects:
 
 def standings(experiment: ExperimentResult, scope: str) -> tuple[Standing, ...]:
     """Of every case that a rival and its subject were measured at; the worst first."""
-    held = subjects(experiment.plan, scope)
+    held, level = subjects(experiment.plan, scope), level_of(experiment.plan)
     results = []
     for case in experiment.plan.included_cases:
-        results += standing(case.name, scope, sweep_seconds(experiment, case.name, scope), held)
+        results += standing(case.name, scope, sweep_seconds(experiment, case.name, scope), held, level)
     return worst_first(results)
 
 
-def standing(case: str, scope: str, seconds: Mapping[str, BySweep], held: Subjects) -> list[Standing]:
+def standing(case: str, scope: str, seconds: Mapping[str, BySweep], held: Subjects, level: float) -> list[Standing]:
     """The one of a case, from the times of all its profiles; none where no sweep measured a rival and its subject."""
     against = [
         Standing(
-            case=case, scope=scope, subject=subject, rival=rival,
+            case=case, scope=scope, subject=subject, rival=rival, level=level,
             seconds=median(seconds[subject][sweep] for sweep in shared),
             rival_seconds=median(seconds[rival][sweep] for sweep in shared),
         )
@@ -113,9 +119,10 @@ def unmeasured(experiment: ExperimentResult, scope: str) -> tuple[str, ...]:
     )
 
 
-def spread(standings: Iterable[Standing], level: float) -> Spread:
+def spread(standings: Iterable[Standing]) -> Spread:
     """ValueError where there are none."""
-    ratios: Sequence[float] = sorted(standing.ratio for standing in standings)
+    ranked = worst_first(standings)
+    ratios = [standing.ratio for standing in ranked]
     if not ratios:
         raise ValueError("no case was measured with a rival; a distribution needs one")
     count = len(ratios)
@@ -124,6 +131,6 @@ def spread(standings: Iterable[Standing], level: float) -> Spread:
         smallest=ratios[0],
         low=ratios[int(0.05 * count)],
         median=(ratios[(count - 1) // 2] + ratios[count // 2]) / 2,
-        level_cases=sum(ratio >= level for ratio in ratios),
+        level_cases=sum(standing.ratio >= standing.level for standing in ranked),
         ahead_share=sum(ratio > 1 for ratio in ratios) / count,
     )

@@ -32,7 +32,7 @@ def rich_site(root: Path) -> Path:
         evidence, _run(root, "noisy", ["swiglu-fusion", "rope-fusion"], dict.fromkeys(_profiles(), 30e-6), noise=0.4)
     )
     zoo = [f"zoo-{operator}-1" for operator in load_zoo().operators]
-    publish(evidence, _run(root, "shapes", zoo, {"lab": 22e-6, "torch-compile": 23e-6}))
+    publish(evidence, _run(root, "shapes", zoo, {"lab": 22e-6, "torch-compile": 23e-6, "torch-matmul": 20e-6}))
     skipped = {name: NO_GPU for name in _profiles() if name not in ON_CPU}
     publish(evidence, _run(root, "without-a-gpu", ["softmax-fusion"], ON_CPU, skipped, device="cpu"))
     _decisions(root / "decisions", pinned)

@@ -257,7 +257,32 @@ def _built(folder: Path) -> dict[str, Any]:
 
 
 def test_a_ratio_just_below_the_level_does_not_read_as_on_it() -> None:
-    assert [ratio(value) for value in (0.9798787, 0.98, 0.9804754, 0.8)] == ["0.9799×", "0.980×", "0.9805×", "0.800×"]
+    show = ratio([0.98, 0.9])
+    assert [*map(show, (0.9798787, 0.98, 0.9804754, 0.8))] == ["0.9799×", "0.980×", "0.9805×", "0.800×"]
+    assert [*map(show, (0.8998, 0.9, 0.9504))] == ["0.8998×", "0.900×", "0.950×"]
+    assert ratio([0.98])(0.8998) == "0.900×"
+
+
+def test_each_operator_counts_from_its_own_level_on(tmp_path: Path) -> None:
+    (products,) = choose_experiments(["zoo-matmul-4"])
+    behind = {(case.name, "torch-matmul"): 9.3e-6 for case in products.cases}
+    ours = {(case.name, "lab"): 10e-6 for case in products.cases}
+    plan = plan_of("tour", experiments=[SOFTMAX, products], include=(), protocol=SCREENING)
+    publish(
+        tmp_path / "evidence", write_run(tmp_path / "tour", plan, records_of(plan, TIMES | ours | behind, noise=0.0001))
+    )
+    shown = _built(tmp_path)
+    assert shown["levels"] == {"softmax": 0.98, "gemm": 0.9}
+    for scope in shown["scopes"].values():
+        levels = {case: each["level"] for case, each in scope["cases"].items()}
+        assert levels == {case.name: 0.98 for case in SOFTMAX.cases} | {case.name: 0.9 for case in products.cases}
+        assert {name: each["level_cases"] for name, each in scope["operators"].items()} == {"softmax": 3, "gemm": 4}
+        assert scope["rivals"]["torch-matmul"]["level_cases"] == 4
+        assert (scope["all"]["level_cases"], scope["all"]["cases"]) == (7, 8)
+    text = Page(tmp_path / "site" / "zoo" / "index.html").text
+    assert "“level” is 0.98 (Matmul: 0.9) or more." in text
+    assert "a ratio near 0.98 (Matmul: 0.9) may lie on its other side." in text
+    assert "lab zoo softmax matmul --sample 4 --sweeps 5" in text
 
 
 def test_a_site_without_such_a_run_has_no_such_page(tmp_path: Path) -> None:

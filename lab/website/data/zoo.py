@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from lab.definition.plan import PlannedExperiment
 from lab.verdict.judge import Status
-from lab.verdict.standing import BySweep, Spread, Standing, spread, standing, subjects, worst_first
+from lab.verdict.standing import BySweep, Spread, Standing, level_of, spread, standing, subjects, worst_first
 from lab.website.data.judged import Judged
 from lab.website.data.typed import DATA_SCHEMA, ByCase, ByScope, Digest, plain_json, taken
 from lab.website.data.zoo_runs import Part, by_run, operator_of
@@ -14,8 +13,8 @@ from lab.website.data.zoo_runs import Part, by_run, operator_of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShapeOfZoo(Standing):
-    """One case in one scope. `ratio` is the best rival's p50 over its subject's: above 1 the subject is the faster one.
-    Both are of the sweeps of one run that measured the two."""
+    """One case in one scope. `ratio` is the best rival's p50 over its subject's: above 1 the subject is the faster one,
+    and from `level` on it counts as level. Both are of the sweeps of one run that measured the two."""
 
     run: Annotated[str, "The id of that run."]
 
@@ -47,7 +46,9 @@ class ZooRun:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ZooOfGpu:
     runs: Annotated[Mapping[str, ZooRun], "By run id, the newest first."]
-    level: Annotated[float, "The ratio to the best rival from which on a kernel counts as level with it."]
+    levels: Annotated[
+        Mapping[str, float], "By operator, the ratio to the best rival from which on a kernel counts as level with it."
+    ]
     shapes: int
     measured_again: Annotated[int, "The shapes that a later run measured again by the usual protocol."]
     scopes: ByScope[ScopeOfZoo]
@@ -69,13 +70,12 @@ def zoo_data(gpus: Mapping[str, Sequence[Part]]) -> dict[str, Any]:
 
 
 def _gpu(parts: Sequence[Part]) -> ZooOfGpu:
-    plan = parts[0].item.plan
     return ZooOfGpu(
         runs={run_id: _run(run) for run_id, run in by_run(parts).items()},
-        level=_level(plan),
+        levels={operator_of(part.item): level_of(part.item.plan) for part in parts},
         shapes=sum(len(part.cases) for part in parts),
         measured_again=sum(len(part.cases) for part in parts if part.again),
-        scopes={scope: _scope(parts, scope) for scope in plan.scopes},
+        scopes={scope: _scope(parts, scope) for scope in parts[0].item.plan.scopes},
     )
 
 
@@ -90,23 +90,22 @@ def _run(parts: Sequence[Part]) -> ZooRun:
 
 
 def _scope(parts: Sequence[Part], scope: str) -> ScopeOfZoo:
-    level = _level(parts[0].item.plan)
     found: dict[str, list[Standing]] = {}
     against: dict[str, list[Standing]] = {}
     for part in parts:
-        held = subjects(part.item.plan, scope)
+        held, level = subjects(part.item.plan, scope), level_of(part.item.plan)
         for case, seconds in _times(part, scope):
-            found.setdefault(operator_of(part.item), []).extend(standing(case, scope, seconds, held))
+            found.setdefault(operator_of(part.item), []).extend(standing(case, scope, seconds, held, level))
             for rival, subject in held.items():
-                against.setdefault(rival, []).extend(standing(case, scope, seconds, {rival: subject}))
+                against.setdefault(rival, []).extend(standing(case, scope, seconds, {rival: subject}, level))
     every = worst_first(one for standings in found.values() for one in standings)
     runs = {case.name: part.run_id for part in parts for case in part.cases}
     return ScopeOfZoo(
         cases={each.case: taken(ShapeOfZoo, each, run=runs[each.case]) for each in every},
         proven=sum(_is_proven(part.item, case.name, scope) for part in parts for case in part.cases),
-        operators={op: spread(standings, level) for op, standings in found.items() if standings},
-        rivals={rival: spread(against[rival], level) for rival in sorted(against) if against[rival]},
-        all=spread(every, level) if every else None,
+        operators={op: spread(standings) for op, standings in found.items() if standings},
+        rivals={rival: spread(against[rival]) for rival in sorted(against) if against[rival]},
+        all=spread(every) if every else None,
     )
 
 
@@ -127,7 +126,3 @@ def _by_sweep(timed: Mapping[str, Any]) -> BySweep:
     """Where every sweep measured all implementations, the median of all sweeps stands for them."""
     by_sweep = timed.get("by_sweep_seconds") or {"0": timed["p50_seconds"]}
     return {int(sweep): seconds for sweep, seconds in by_sweep.items()}
-
-
-def _level(plan: PlannedExperiment) -> float:
-    return plan.claims[0].threshold

@@ -1,7 +1,7 @@
-"""How often is the lab's kernel within two per cent of the best? The page of the fullest `lab zoo` of each operator on
+"""How often is the lab's kernel level with the best? The page of the fullest `lab zoo` of each operator on
 each GPU, and of what measured its close shapes again."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace as View
 from typing import Any
@@ -15,7 +15,7 @@ from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.data.zoo import zoo_data
 from lab.website.data.zoo_runs import Part, by_run, is_screening, operator_of, parts_of
-from lab.website.figure import DataView, Sentence, joined, sentence
+from lab.website.figure import DataView, Sentence, Show, joined, sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
 from lab.website.pages.boundary import run_command
@@ -25,28 +25,36 @@ from lab.website.pages.outline import outlines
 from lab.website.table import Head, Link, PageTable, TableRow, Words, column, csv_table, named, row
 
 PAGE = "zoo/index.html"
-COLUMNS = ("case", "scope", "subject", "seconds", "rival", "rival_seconds", "ratio", "run")  # of the CSV, after the GPU
+# Of the CSV, after the GPU.
+COLUMNS = ("case", "scope", "subject", "seconds", "rival", "rival_seconds", "ratio", "level", "run")
 WORST = 10  # shapes that are listed in each scope
 GOAL = 0.95  # of the shapes: level or ahead
 WHERE = {"device_cold": "with nothing cached", "graph": "in CUDA graphs"}
 BAND = (1 - EQUIVALENCE_MARGIN, 1 + EQUIVALENCE_MARGIN)
 
 
-def ratio(value: float) -> str:
-    """With three decimals, and more where it would else be rounded onto the level that is asked for."""
-    return format.beside(BAND[0], lambda v: f"{v:.3f}×")(value)
+def ratio(levels: Iterable[float]) -> Show:
+    """With three decimals, and more where it would else be rounded onto one of the levels that are asked for."""
+    show: Show = "{:.3f}×".format
+    for level in levels:
+        show = format.beside(level, show)
+    return show
 
 
-SPREAD = (
-    column("level_cases", "Level or ahead"), column("cases", "Shapes"),
-    column("ahead_share", "Ahead, %", show=format.whole_percent), column("smallest", "Worst", show=ratio),
-    column("median", show=ratio),
-)  # fmt: skip
-OPERATORS, RIVALS = (named("operator", "Operator"), *SPREAD), (named("rival", "Rival"), *SPREAD)
-SHAPES = (
-    named("shape", "Shape"), column("ratio", "Ratio", show=ratio), column("seconds", "Ours, µs"),
-    named("rival", "Best rival"), column("rival_seconds", "Rival, µs"),
-)  # fmt: skip
+def _spread(kind: str, show: Show) -> tuple[Head, ...]:
+    """Of the distribution of ratios of each of a kind."""
+    return (
+        named(kind.lower(), kind), column("level_cases", "Level or ahead"), column("cases", "Shapes"),
+        column("ahead_share", "Ahead, %", show=format.whole_percent), column("smallest", "Worst", show=show),
+        column("median", show=show),
+    )  # fmt: skip
+
+
+def _shapes(show: Show) -> tuple[Head, ...]:
+    return (
+        named("shape", "Shape"), column("ratio", "Ratio", show=show), column("seconds", "Ours, µs"),
+        named("rival", "Best rival"), column("rival_seconds", "Rival, µs"),
+    )  # fmt: skip
 
 
 def has_zoo(outlined: Outlines) -> bool:
@@ -94,13 +102,13 @@ def _standings(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
 
 def _gpu(gpu: str, parts: Sequence[Part], view: DataView) -> View:
     items = [part.item for part in parts]
-    first = items[0]
+    first, show = items[0], ratio(set(view.value("levels").values()))
     return View(
         name=gpu, runs=[_run(run, view.at("runs", run_id)) for run_id, run in by_run(parts).items()],
         again=_again(parts, view), went_on=_went_on(parts), commands=list(_commands(parts)),
         in_place=any(len({claim.subject for claim in item.plan.claims}) > 1 for item in items),
         goal=_goal(view, first.plan.scopes), shapes=view.figure("shapes"),
-        screened=any(map(is_screening, items)), level=view.figure("level", show=str),
+        screened=any(map(is_screening, items)), levels=_levels(view),
         lede=sentence(
             view,
             "In CUDA graphs the lab's kernel is level with the best rival or ahead at "
@@ -111,10 +119,23 @@ def _gpu(gpu: str, parts: Sequence[Part], view: DataView) -> View:
             "{scopes/graph/all/smallest:ratio} and {scopes/device_cold/all/smallest:ratio}. These are medians. The "
             "rules for claims, which ask for certainty, find it level with every rival at {scopes/graph/proven} and "
             "{scopes/device_cold/proven}.",
-            ratio=ratio,
+            ratio=show,
         ),
-        scopes=[_scope(scope, parts, view.at("scopes", scope), short(first.digest)) for scope in first.plan.scopes],
+        scopes=[
+            _scope(scope, parts, view.at("scopes", scope), short(first.digest), show) for scope in first.plan.scopes
+        ],
     )  # fmt: skip
+
+
+def _levels(view: DataView) -> Words:
+    """'0.98': that of most operators, and where others differ '0.98 (Matmul: 0.9)'."""
+    levels: Mapping[str, float] = view.value("levels")
+    most, *others = sorted(grouped(levels, lambda operator: str(levels[operator])).values(), key=len, reverse=True)
+    level = view.figure("levels", most[0], show=str)
+    told = (
+        (f"{listed([*map(operator_title, alike)])}: ", view.figure("levels", alike[0], show=str)) for alike in others
+    )
+    return (level, " (", *joined(told, "; "), ")") if others else (level,)
 
 
 def _run(parts: Sequence[Part], view: DataView) -> View:
@@ -173,8 +194,9 @@ def _goal(view: DataView, scopes: Sequence[str]) -> str:
     return " and ".join(f"{word} {listed(places)}" for word, places in said.items() if places) or "not yet tried"
 
 
-def _scope(scope: str, parts: Sequence[Part], view: DataView, run: str) -> View:
-    """`run` tells the ids of two GPUs apart."""
+def _scope(scope: str, parts: Sequence[Part], view: DataView, run: str, show: Show) -> View:
+    """`run` tells the ids of two GPUs apart; `show` writes a ratio."""
+    by_operator, by_rival, shapes = _spread("Operator", show), _spread("Rival", show), _shapes(show)
     title, items = scope_title(scope), [part.item for part in parts if not part.again]
     cases = {case.name: (case_label(case), part.item) for part in parts for case in part.cases}
     worst = [(name, *cases[name]) for name in list(view.value("cases"))[:WORST]]
@@ -182,16 +204,16 @@ def _scope(scope: str, parts: Sequence[Part], view: DataView, run: str) -> View:
         id=f"{scope}-{run}", title=title,
         chart=strips(f"zoo-{scope}-{run}", f"{title}: best rival's time over ours",
                      [_strip(each, view) for each in items], BAND, "Right of 1 ours is faster"),
-        operators=_table(f"{title}, by operator", OPERATORS, [
-            row(view.at("operators", operator_of(item)), OPERATORS,
+        operators=_table(f"{title}, by operator", by_operator, [
+            row(view.at("operators", operator_of(item)), by_operator,
                 operator=Link(operator_title(operator_of(item)), verdict_link(item)))
             for item in items
         ]),
-        rivals=_table(f"{title}, against each rival alone", RIVALS, [
-            row(view.at("rivals", name), RIVALS, rival=_title(items, name)) for name in view.value("rivals")
+        rivals=_table(f"{title}, against each rival alone", by_rival, [
+            row(view.at("rivals", name), by_rival, rival=_title(items, name)) for name in view.value("rivals")
         ]),
-        worst=_table(f"{title}, the worst shapes", SHAPES, [
-            row(view.at("cases", name), SHAPES, shape=label,
+        worst=_table(f"{title}, the worst shapes", shapes, [
+            row(view.at("cases", name), shapes, shape=label,
                 rival=profile_title(item, view.value("cases", name, "rival")))
             for name, label, item in worst
         ]),
