@@ -132,7 +132,7 @@ def describe_search(search: Search, control: Speedup | None) -> Iterator[str]:
     if control:
         yield f"  control: the rule under two names, {ratio_interval(control)}"
     if search.winner is None:
-        yield "  no configuration is clearly faster: the rule stays"
+        yield "  no configuration is clearly faster among so many: the rule stays"
     else:
         sweeps = len(search.winner.sweep_ratios)
         yield (

@@ -12,8 +12,7 @@ from lab.definition.plan import Plan, PlannedCase, PlannedClaim
 from lab.evidence.record import Canary, Cell, Control, Record, Watch
 from lab.verdict.compare import Timed, speedup_between
 from lab.verdict.excluded_rounds import ExcludedRounds, excluded_rounds
-from lab.verdict.judge import DECIDING_CONFIDENCE
-from lab.verdict.statistics import Speedup
+from lab.verdict.statistics import DECIDING_CONFIDENCE, Speedup
 from lab.verdict.widening import widened
 
 EARLY_CONFIDENCE = 1 - (1 - DECIDING_CONFIDENCE) / 10  # of the interval by which a claim may stop early

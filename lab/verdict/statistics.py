@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import betaincinv, stdtrit
 
 CONFIDENCE = 0.95  # of the intervals that are shown
+DECIDING_CONFIDENCE = 0.98  # of those by which verdicts are decided: each of the two ends errs in 1 %
 SMALLEST_HALF_WIDTH = 0.001
 FEWEST_FOR_P95 = 100
 # Two times that a clock rounds to its steps err by up to a step against each other; 95 % of that triangle lies here.

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import Protocol
 from lab.profiler.readings import DIRTY_FLUSH, INSTRUMENTS
-from lab.verdict.judge import DECIDING_CONFIDENCE, WEIGHED, Status, Verdict
+from lab.verdict.judge import WEIGHED, Status, Verdict
 from lab.verdict.results import ExperimentResult, RunResult, judge_run
-from lab.verdict.statistics import Speedup, largest_rate
+from lab.verdict.statistics import DECIDING_CONFIDENCE, Speedup, largest_rate
 
 EXPERIMENT = "measurement-validity"
 SESSION_SWEEPS = 5

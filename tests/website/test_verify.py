@@ -100,7 +100,7 @@ def test_a_site_without_samples_agrees_with_the_evidence_beside_it(tmp_path, dec
     assert (verified_site.differences, verified_site.unchecked, verified_site.runs) == ((), (), 1)
 
     path = tmp_path / "site" / DATA
-    path.write_text(path.read_text().replace('"status":"inconclusive"', '"status":"supported"'))
+    path.write_text(path.read_text().replace('"status":"refuted"', '"status":"supported"'))
     assert verify(tmp_path / "site", lambda _: None, decisions).differences
 
     shutil.rmtree(tmp_path / "experiments")
@@ -160,9 +160,9 @@ def test_a_value_that_is_changed_in_page_and_data_alike_is_named_by_its_pointer(
 
 
 def test_a_verdict_that_its_samples_do_not_give_is_named(site, differences_of):
-    change(site / DATA, '"status":"inconclusive"', '"status":"supported"')
+    change(site / DATA, '"status":"refuted"', '"status":"supported"')
     assert any(
-        line.endswith('/status: published is "supported", computed "inconclusive"') for line in differences_of(site)
+        line.endswith('/status: published is "supported", computed "refuted"') for line in differences_of(site)
     )
 
 
@@ -232,7 +232,7 @@ def test_a_site_without_samples_cannot_be_verified(site):
 def falsify(site):
     """Lie in as many ways as there are kinds of files; returns the places."""
     lies = {
-        "a sentence's verdict": (EXPERIMENT, "inconclusive", "supported"),
+        "a sentence's verdict": (EXPERIMENT, "refuted", "supported"),
         "a curve": (EXPERIMENT, 'viewBox="0 0 ', 'viewBox="1 0 '),
         "a figure's pointer": (EXPERIMENT, '"/evidence/rounds"', '"/evidence/block"'),
         "a boundary": ("experiments/normalization-fusion/cases/" + CASE + "/index.html", "H100", "H200"),

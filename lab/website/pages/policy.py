@@ -66,10 +66,10 @@ def policy_page() -> dict[str, Any]:
         "tie": TIE,
         "wide": per_cent(judge.WIDEST_HALF_WIDTH),
         "shown": per_cent(statistics.CONFIDENCE),
-        "deciding": per_cent(judge.DECIDING_CONFIDENCE),
-        "wider": " and ".join(f"{_wider(n):.2f}× with {n} sweeps" for n in (PROTOCOL.sweeps, PROTOCOL.most_sweeps)),
+        "deciding": per_cent(statistics.DECIDING_CONFIDENCE),
+        "wider": " and ".join(f"{_wider(n):.2f} times as wide with {n} sweeps" for n in (PROTOCOL.sweeps, PROTOCOL.most_sweeps)),
         "early": per_cent(precision.EARLY_CONFIDENCE, 1),
-        "wrong_of_many": f"{MANY * (1 - judge.DECIDING_CONFIDENCE) / 2:.0f} of {MANY:,}",
+        "wrong_of_many": f"{MANY * (1 - statistics.DECIDING_CONFIDENCE) / 2:.0f} of {MANY:,}",
         "marks": tuple(judge.MARKS.items()),
         "sources": (("Between sessions", widening.SESSION_SOURCE), ("Between choices", widening.DRAW_SOURCE)),
         "traffic_rules": tuple((str(status), text) for status, text in judge_traffic.TRAFFIC_RULES.items()),
@@ -106,7 +106,7 @@ CONSTANTS = (
     ("Standard deviation between an autotuner's choices", per_cent(widening.DRAW_SPREAD)),
     ("Margin around parity that counts as a tie", TIE),
     ("Confidence of intervals on the pages", per_cent(statistics.CONFIDENCE)),
-    ("Confidence of the interval that decides", per_cent(judge.DECIDING_CONFIDENCE)),
+    ("Confidence of the interval that decides", per_cent(statistics.DECIDING_CONFIDENCE)),
     ("Narrowest half-width of a run's own interval", per_cent(statistics.SMALLEST_HALF_WIDTH, 1)),
     ("Half-width that is precise enough", per_cent(PROTOCOL.target_half_width)),
     ("Confidence of the interval by which a claim may stop early", per_cent(precision.EARLY_CONFIDENCE, 1)),
@@ -141,7 +141,7 @@ def _simulated(table: simulated.SimulationTable) -> Iterator[tuple[str, ...]]:
 def _wider(sweeps: int) -> float:
     """How many times the half-width of the interval that is shown that of the interval that decides is."""
     shown = statistics.Speedup(ratio=1.0, low=1 / math.e, high=math.e, sweep_ratios=(1.0,) * sweeps)
-    return math.log(shown.interval(judge.DECIDING_CONFIDENCE)[1])
+    return math.log(shown.interval(statistics.DECIDING_CONFIDENCE)[1])
 
 
 def _example() -> Iterator[str]:
@@ -208,7 +208,8 @@ CHAPTERS = {
     "What the numbers say": (
         Term("speed-up", "speed-up", "How many times as fast A is as B. Above 1, A is faster."),
         Term("interval", "interval", f"The range that should hold the speed-up on {per_cent(statistics.CONFIDENCE)} of "
-             "other boards of the same GPU model. How often it did is measured."),
+             "other boards of the same GPU model. How often it did is measured. "
+             f"Verdicts are decided by the wider {per_cent(statistics.DECIDING_CONFIDENCE)} interval."),
         Term("floor", "launch floor", "The time of a kernel that does nothing. No launch takes less; a cell below "
              f"{roofline.NEAR_FLOOR:g} times that is launch-bound, and its bandwidth says little."),
         Term("ceiling", "ceiling", "The most this GPU was measured to do, in copying and in matrix products."),
