@@ -55,8 +55,9 @@ class Search:
 
 
 def searches(experiment: ExperimentResult) -> tuple[Search, ...]:
-    """The searches of a judged experiment, by case. The winner is the fastest of those whose claim is supported, and is
-    at the level of a verdict divided by the number of those that were tried: the best of many looks better than it is."""
+    """The searches of a judged experiment, by case. The winner is the fastest of those whose claim is supported, and
+    would be at the level of a verdict divided by the number that were tried: the best of many looks better than it is.
+    """
     return tuple(_search(experiment, case) for case in experiment.plan.included_cases)
 
 

@@ -67,7 +67,7 @@ def policy_page() -> dict[str, Any]:
         "wide": per_cent(judge.WIDEST_HALF_WIDTH),
         "shown": per_cent(statistics.CONFIDENCE),
         "deciding": per_cent(statistics.DECIDING_CONFIDENCE),
-        "wider": " and ".join(f"{_wider(n):.2f} times as wide with {n} sweeps" for n in (PROTOCOL.sweeps, PROTOCOL.most_sweeps)),
+        "wider": " and ".join(map(_wider, (PROTOCOL.sweeps, PROTOCOL.most_sweeps))),
         "early": per_cent(precision.EARLY_CONFIDENCE, 1),
         "wrong_of_many": f"{MANY * (1 - statistics.DECIDING_CONFIDENCE) / 2:.0f} of {MANY:,}",
         "marks": tuple(judge.MARKS.items()),
@@ -138,10 +138,10 @@ def _simulated(table: simulated.SimulationTable) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _wider(sweeps: int) -> float:
-    """How many times the half-width of the interval that is shown that of the interval that decides is."""
+def _wider(sweeps: int) -> str:
+    """The half-width of the interval that decides, in half-widths of the one that is shown."""
     shown = statistics.Speedup(ratio=1.0, low=1 / math.e, high=math.e, sweep_ratios=(1.0,) * sweeps)
-    return math.log(shown.interval(statistics.DECIDING_CONFIDENCE)[1])
+    return f"{math.log(shown.interval(statistics.DECIDING_CONFIDENCE)[1]):.2f} times as wide with {sweeps} sweeps"
 
 
 def _example() -> Iterator[str]:
