@@ -2,8 +2,7 @@
 
 Stopping as soon as a result looks clear makes more errors than the rules state. So a claim stops early at a case only
 where it is clear by a far wider interval than the one by which the judge decides; all others get every sweep they may
-have.
-`lab simulate` counts the errors (lab/verdict/simulation.py).
+have. `lab simulate` counts the errors (lab/verdict/simulation.py).
 """
 
 from collections.abc import Sequence
