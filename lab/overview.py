@@ -16,7 +16,6 @@ from lab.verdict.repeatability import CHANGED, HOLDING, ZERO, Repeatability
 from lab.verdict.results import RunResult
 from lab.verdict.search import ConfigurationTrial, Search, compiled_of
 from lab.verdict.simulated import SimulationTable, missed
-from lab.verdict.simulation import COMPARISONS
 from lab.verdict.statistics import Speedup, per_cent
 from lab.verdict.validity import Power, SelfComparison, Study
 from lab.website.format import (
@@ -133,7 +132,7 @@ def describe_search(search: Search, control: Speedup | None) -> Iterator[str]:
     if control:
         yield f"  control: the rule under two names, {ratio_interval(control)}"
     if search.winner is None:
-        yield "  no configuration is clearly faster: the rule stays"
+        yield "  no configuration is clearly faster among so many: the rule stays"
     else:
         sweeps = len(search.winner.sweep_ratios)
         yield (
@@ -204,7 +203,7 @@ def describe_repeats(repeats: Sequence[Repeatability], constants: Estimates) -> 
             f"{each.flipped} reversed (goal 0)"
         )
     if not repeats:
-        yield "no two runs of one source, protocol and number of comparisons, so repeats cannot be compared"
+        yield "no two runs of one source and protocol, so repeats cannot be compared"
     if constants.session_share is not None:
         yield f"  between sessions: {constants.session_share:.2f} of the standard deviation of sweeps"
     if constants.draw_spread is not None:
@@ -245,17 +244,14 @@ def describe_neighbours(compared: Sequence[Neighbours]) -> Iterator[str]:
 
 def describe_simulation(table: SimulationTable) -> Iterator[str]:
     """A line for each process and truth, and the goals that are missed."""
-    yield f"policy {table.policy_version}, seed {table.seed}, {table.runs} runs of {COMPARISONS} comparisons a row"
+    yield f"policy {table.policy_version}, seed {table.seed}, {table.comparisons} comparisons a row"
     for row in table.rows:
         supported, refuted = (per_cent(count / row.comparisons, 2) for count in (row.supported, row.refuted))
         yield (
             f"  {row.process:40} true {row.truth:<7g} supported {supported:>8}  refuted {refuted:>8}  "
             f"{row.sweeps / row.comparisons:.1f} sweeps"
         )
-    for row in table.larger:
-        share = per_cent(row.supported / row.comparisons, 1)
-        yield f"  {row.process:40} true {row.truth:<7g} among {row.family:>3} comparisons: supported {share:>7}"
-    yield from (f"  goal missed: {goal}" for goal in missed((*table.rows, *table.larger)))
+    yield from (f"  goal missed: {goal}" for goal in missed(table.rows))
 
 
 def _right(power: Power) -> str:

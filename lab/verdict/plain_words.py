@@ -5,7 +5,7 @@ The rules' own names ("supported", "rerun-noise", …) stay in data, in CSV file
 
 from collections.abc import Iterable
 
-from lab.verdict.judge import CLEAR_ALONE, Status, Verdict, is_tie
+from lab.verdict.judge import CLEAR_AS_SHOWN, Status, Verdict, is_tie
 
 FASTER, TIE, SLOWER = "faster", "tie", "slower"
 HOLDS, FAILS, MIXED = "holds", "does not hold", "mixed"
@@ -46,7 +46,7 @@ def case_word(
         return RIVAL_WRONG if reason.startswith(f"{WRONG} of the baseline") else WRONG
     if status in (Status.REJECTED, Status.NO_EVIDENCE, Status.RERUN_NOISE):
         return STATUS_WORDS[status]
-    if status is Status.INCONCLUSIVE and reason.startswith(CLEAR_ALONE):
+    if status is Status.INCONCLUSIVE and reason.startswith(CLEAR_AS_SHOWN):
         return UNDECIDED  # of a claim to keep up, say, whose interval is above 1: its size is not what is unclear
     if low is None or high is None:
         instead = (word for each, word in INSTEAD.items() if each in mark.split(", "))

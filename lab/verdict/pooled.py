@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from lab.verdict.judge import Verdict
-from lab.verdict.precision import family_of
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import SMALLEST_HALF_WIDTH, Speedup, t_half_width
 
@@ -37,11 +36,9 @@ class RepeatKey:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """The verdict and speed-up of a claim at a case in one run. `comparisons`: how many of its experiment were planned,
-    to be tested together."""
+    """The verdict and speed-up of a claim at a case in one run."""
 
     run_id: str
-    comparisons: int
     boards: tuple[str, ...]
     verdict: Verdict
     speedup: Speedup
@@ -88,12 +85,8 @@ def by_place(runs: Sequence[RunResult], one_code: bool = False) -> dict[RepeatKe
     out. `one_code`: the runs are known to have measured one code, whatever else of the source changed."""
     groups: dict[RepeatKey, list[Seen]] = {}
     for run in runs:
-        families = {experiment.plan.name: family_of(experiment.plan) for experiment in run.experiments}
         for place, verdict, speedup in _weighed(run, "" if one_code else source_of(run)):
-            seen = Seen(
-                run_id=run.plan.run_id, comparisons=families[place.experiment], boards=run.boards, verdict=verdict,
-                speedup=speedup,
-            )  # fmt: skip
+            seen = Seen(run_id=run.plan.run_id, boards=run.boards, verdict=verdict, speedup=speedup)
             groups.setdefault(place, []).append(seen)
     return groups
 

@@ -1,20 +1,20 @@
 """Which claims need another sweep at a case: those near a threshold, or whose ratio is not precise. Pure.
 
 Stopping as soon as a result looks clear makes more errors than the rules state. So a claim stops early at a case only
-where its p-value is far below the level at which the judge weighs it; all others get every sweep they may have.
-`lab simulate` counts the errors (lab/verdict/simulation.py).
+where it is clear by a far wider interval than the one by which the judge decides; all others get every sweep they may
+have. `lab simulate` counts the errors (lab/verdict/simulation.py).
 """
 
 from collections.abc import Sequence
 
-from lab.definition.plan import Plan, PlannedCase, PlannedClaim, PlannedExperiment
+from lab.definition.plan import Plan, PlannedCase, PlannedClaim
 from lab.evidence.record import Canary, Cell, Control, Record, Watch
 from lab.verdict.compare import Timed, speedup_between
 from lab.verdict.excluded_rounds import ExcludedRounds, excluded_rounds
-from lab.verdict.statistics import CONFIDENCE, Speedup, p_below, p_reaches
+from lab.verdict.statistics import DECIDING_CONFIDENCE, Speedup
 from lab.verdict.widening import widened
 
-EARLY = 10  # a claim may stop early at this part of the level at which a single claim is weighed, or at a smaller
+EARLY_CONFIDENCE = 1 - (1 - DECIDING_CONFIDENCE) / 10  # of the interval by which a claim may stop early
 Places = dict[tuple[str, str, str], list[Timed]]  # by experiment, case and profile
 
 
@@ -38,25 +38,18 @@ def imprecise_claims(plan: Plan, records: Sequence[Record]) -> set[tuple[str, st
         (experiment.name, case.name, claim.name)
         for experiment in plan.experiments
         if not experiment.self_test
-        for family in [family_of(experiment)]
         for case in experiment.included_cases
         for claim in experiment.compared_at(case)
         if (speedup := _speedup(experiment.name, claim, case, (cells, controls), spoiled))
-        and wants_another(speedup, claim.threshold, family, plan.protocol.target_half_width)
+        and wants_another(speedup, claim.threshold, plan.protocol.target_half_width)
     }
 
 
-def wants_another(speedup: Speedup, threshold: float, family: int, target_half_width: float) -> bool:
-    """Whether one more sweep is worth its time, of a claim among so many comparisons."""
-    level = (1 - CONFIDENCE) / 2 / max(EARLY, family)
-    clear = min(p_reaches(speedup, threshold), p_below(speedup, threshold)) <= level
+def wants_another(speedup: Speedup, threshold: float, target_half_width: float) -> bool:
+    """Whether one more sweep is worth its time."""
+    low, high = speedup.interval(EARLY_CONFIDENCE)
+    clear = low >= threshold or high < threshold
     return not clear or speedup.half_width > target_half_width
-
-
-def family_of(experiment: PlannedExperiment) -> int:
-    """How many speed-ups of this run are weighed together."""
-    included = {case.name for case in experiment.included_cases}
-    return sum(len(included.intersection(claim.cases)) for claim in experiment.claims if claim.measure == "speedup")
 
 
 def _speedup(

@@ -6,7 +6,6 @@ that run errs too; their difference holds zero 95 times in 100.
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,12 +30,10 @@ class PairsOf:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repeatability:
-    """Pairs of runs of one source and sampling on GPUs of one model; the unit is a claim at a case. The runs
-    planned the same number of comparisons: with more, Holm's correction demands more evidence.
+    """Pairs of runs of one source and sampling on GPUs of one model; the unit is a claim at a case.
 
     `one_draw`: those that rest on one choice of an autotuner, which are counted by themselves. `holding` is out of
-    twice as many intervals as there are pairs. `unequal_pairs` are those of runs that planned different numbers of
-    comparisons; nothing else counts them.
+    twice as many intervals as there are pairs.
     """
 
     gpu: str
@@ -49,8 +46,6 @@ class Repeatability:
     changed: int  # verdicts that are not the same
     flipped: int  # supported in the one and refuted in the other
     experiments: tuple[PairsOf, ...]
-    unequal_pairs: int
-    unequal_changed: int
 
     @property
     def runs(self) -> int:
@@ -81,19 +76,6 @@ class Repeatability:
     def run_pairs(self) -> int:
         return sum(each.run_pairs for each in self.experiments)
 
-    @property
-    def all_pairs(self) -> int:
-        """With those of runs that planned different numbers of comparisons."""
-        return self.pairs + self.unequal_pairs
-
-    @property
-    def all_changed(self) -> int:
-        return self.changed + self.unequal_changed
-
-    @property
-    def all_changed_share(self) -> float:
-        return self.all_changed / self.all_pairs
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunsOfOneSource:
@@ -103,7 +85,6 @@ class RunsOfOneSource:
     experiment: str
     runs: int  # of any source
     most: int  # of one source and sampling
-    most_alike: int  # of those, which planned the same number of comparisons too
 
 
 def repeatability(runs: Sequence[RunResult], one_code: bool = False) -> tuple[Repeatability, ...]:
@@ -114,42 +95,30 @@ def repeatability(runs: Sequence[RunResult], one_code: bool = False) -> tuple[Re
         for one, other in itertools.combinations(seen, 2):
             one_draw = one.verdict.one_draw or other.verdict.one_draw
             groups.setdefault((place.gpu, one_draw), []).append((place.experiment, one, other))
-    return tuple(
-        _counted(gpu, one_draw, pairs)
-        for (gpu, one_draw), pairs in sorted(groups.items())
-        if any(map(_comparable, pairs))
-    )
+    return tuple(_counted(gpu, one_draw, pairs) for (gpu, one_draw), pairs in sorted(groups.items()))
 
 
 def runs_of_one_source(runs: Sequence[RunResult]) -> tuple[RunsOfOneSource, ...]:
     """By GPU model and experiment; the most repeated first."""
-    sources: dict[tuple[str, str], dict[tuple[str, tuple[float, ...]], dict[str, int]]] = {}
+    sources: dict[tuple[str, str], dict[tuple[str, tuple[float, ...]], set[str]]] = {}
     for place, seen in by_place(runs).items():
         groups = sources.setdefault((place.gpu, place.experiment), {})
-        alike = groups.setdefault((place.source, place.sampling), {})
-        alike |= {each.run_id: each.comparisons for each in seen}
+        groups.setdefault((place.source, place.sampling), set()).update(each.run_id for each in seen)
     counted = (
         RunsOfOneSource(
             gpu=gpu,
             experiment=experiment,
-            runs=len({run_id for run_ids in groups.values() for run_id in run_ids}),
+            runs=len(set().union(*groups.values())),
             most=max(map(len, groups.values())),
-            most_alike=max(max(Counter(run_ids.values()).values()) for run_ids in groups.values()),
         )
         for (gpu, experiment), groups in sources.items()
     )
-    return tuple(sorted(counted, key=lambda each: (each.gpu, -each.most, -each.most_alike, each.experiment)))
-
-
-def _comparable(pair: Pair) -> bool:
-    return pair[1].comparisons == pair[2].comparisons
+    return tuple(sorted(counted, key=lambda each: (each.gpu, -each.most, each.experiment)))
 
 
 def _counted(gpu: str, one_draw: bool, found: Sequence[Pair]) -> Repeatability:
-    comparable = [pair for pair in found if _comparable(pair)]
-    pairs = [(one, other) for _, one, other in comparable]
+    pairs = [(one, other) for _, one, other in found]
     seen = [each for pair in pairs for each in pair]
-    changed = sum(map(_changed, comparable))
     return Repeatability(
         gpu=gpu,
         one_draw=one_draw,
@@ -158,11 +127,9 @@ def _counted(gpu: str, one_draw: bool, found: Sequence[Pair]) -> Repeatability:
         pairs=len(pairs),
         holding=sum(_holds(a.speedup, b.speedup) + _holds(b.speedup, a.speedup) for a, b in pairs),
         zero=sum(_meets(a.speedup, b.speedup) for a, b in pairs),
-        changed=changed,
+        changed=sum(map(_changed, found)),
         flipped=sum({a.verdict.status, b.verdict.status} == {Status.SUPPORTED, Status.REFUTED} for a, b in pairs),
-        experiments=tuple(_of_one(name, comparable) for name in sorted({pair[0] for pair in comparable})),
-        unequal_pairs=len(found) - len(pairs),
-        unequal_changed=sum(map(_changed, found)) - changed,
+        experiments=tuple(_of_one(name, found) for name in sorted({pair[0] for pair in found})),
     )
 
 

@@ -29,7 +29,7 @@ from lab.verdict.ceilings import Ceilings, ceilings_of
 from lab.verdict.cells import SCOPE, CellResult, cell_result, launch_floor_seconds
 from lab.verdict.compare import Timed, clock_step_seconds, compared_processes, speedup_between, split_between
 from lab.verdict.excluded_rounds import NOTHING, ExcludedRounds, excluded_rounds
-from lab.verdict.judge import Side, Status, Verdict, judge_case, judge_claim, judge_family, mark_of_claim
+from lab.verdict.judge import Side, Status, Verdict, judge_case, judge_claim, mark_of_claim
 from lab.verdict.judge_memory import MemorySide, judge_memory
 from lab.verdict.judge_traffic import TrafficSide, judge_traffic
 from lab.verdict.statistics import Speedup, Split
@@ -271,14 +271,11 @@ def _grouped(records: Iterable[Of], key_of: Callable[[Of], Key]) -> dict[Key, tu
 
 
 def _judge_claims(experiment: ExperimentResult) -> tuple[ClaimResult, ...]:
-    """Each claim at each case of the run, then all speed-ups as one family."""
+    """Each claim at each case of the run."""
     included = {case.name for case in experiment.plan.included_cases}
-    pairs = [(claim, case) for claim in experiment.plan.claims for case in claim.cases if case in included]
-    alone = {(claim.name, case): _verdict(experiment, claim, case) for claim, case in pairs}
-    together = judge_family(alone, {(claim.name, case): claim.threshold for claim, case in pairs})
     claims = []
     for claim in experiment.plan.claims:
-        verdicts = {case: together[claim.name, case] for case in claim.cases if case in included}
+        verdicts = {case: _verdict(experiment, claim, case) for case in claim.cases if case in included}
         claims.append(ClaimResult(claim=claim, status=judge_claim(list(verdicts.values())), verdicts=verdicts))
     return tuple(claims)
 

@@ -8,6 +8,7 @@ from lab.evidence.record import Compiled
 from lab.verdict.cells import CellResult
 from lab.verdict.judge import Status, Verdict
 from lab.verdict.results import ExperimentResult
+from lab.verdict.statistics import DECIDING_CONFIDENCE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,14 +55,21 @@ class Search:
 
 
 def searches(experiment: ExperimentResult) -> tuple[Search, ...]:
-    """The searches of a judged experiment, by case. The winner is the fastest of those whose claim is supported: its
-    interval above the threshold, also among all that were tried, its sweeps clear of parity and of the control."""
+    """The searches of a judged experiment, by case. The winner is the fastest of those whose claim is supported, and
+    would be at the level of a verdict divided by the number that were tried: the best of many looks better than it is.
+    """
     return tuple(_search(experiment, case) for case in experiment.plan.included_cases)
 
 
 def compiled_of(cell: CellResult) -> Compiled | None:
     """What Triton made of a configuration: its kernel, where a call launches one."""
     return next((record.compiled[0] for record in cell.cells if record.compiled), None)
+
+
+def _wins(verdict: Verdict, threshold: float, tried: int) -> bool:
+    """Whether it is supported among so many (Bonferroni)."""
+    low, _ = verdict.speedup.interval(1 - (1 - DECIDING_CONFIDENCE) / tried) if verdict.speedup else (0.0, 0.0)
+    return verdict.status is Status.SUPPORTED and low >= threshold
 
 
 def _search(experiment: ExperimentResult, case: PlannedCase) -> Search:
@@ -77,10 +85,11 @@ def _search(experiment: ExperimentResult, case: PlannedCase) -> Search:
         for claim in claims
     ]
     trials.sort(key=lambda trial: -trial.ratio)
+    threshold = claims[0].claim.threshold  # of every claim of a search
     return Search(
         case=case,
         scope=claims[0].claim.scope,
         rule=experiment.cells[case.name, RULE],
         trials=tuple(trials),
-        winner=next((trial for trial in trials if trial.verdict.status is Status.SUPPORTED), None),
+        winner=next((trial for trial in trials if _wins(trial.verdict, threshold, len(trials))), None),
     )

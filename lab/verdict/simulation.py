@@ -1,27 +1,23 @@
-"""Whole runs whose truth is known, judged by the real rules: how often these err, and how often they decide. Pure.
+"""Comparisons whose truth is known, judged by the real rules: how often these err, and how often they decide. Pure.
 
-Three comparisons make up an experiment, or more: Holm's correction then demands more of each. Each comparison has
-sweeps, rounds and a control, gets more sweeps as the supervisor would give them, an interval from `over_sweeps` and
-`widened`, a verdict from `judge_case` and its place in the family.
+Each comparison has sweeps, rounds and a control, gets more sweeps as the supervisor would give them, an interval from
+`over_sweeps` and `widened`, and a verdict from `judge_case`. What else its experiment has makes no difference.
 """
 
 import zlib
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.planning import make_protocol
-from lab.verdict.judge import FULL_SWEEPS, Side, Status, Verdict, judge_case, judge_family
+from lab.verdict.judge import FULL_SWEEPS, Side, Status, Verdict, judge_case
 from lab.verdict.precision import wants_another
 from lab.verdict.scatter import MOST_SWEEPS, Logs, Process, control_of, run_of
 from lab.verdict.statistics import SMALLEST_HALF_WIDTH, Latency, Speedup, over_sweeps
 from lab.verdict.widening import widened
 
-COMPARISONS = 3  # of an experiment
-MANY = (10, 30, 100)  # of larger ones: published experiments have 11 to 103
 JUST_BELOW, JUST_ABOVE = USUAL_THRESHOLD - 0.0001, USUAL_THRESHOLD + 0.0001
 TRUTHS = (JUST_BELOW, JUST_ABOVE, 1.0, 1.2, 5.5)
 TARGET = make_protocol(FULL_SWEEPS, "cuda").target_half_width
@@ -33,11 +29,10 @@ CALM = Side(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SimulatedVerdicts:
-    """Verdicts of one process at one true ratio, counted over comparisons. `family`: those of one experiment."""
+    """Verdicts of one process at one true ratio, counted over comparisons."""
 
     process: str
     truth: float
-    family: int = COMPARISONS
     comparisons: int
     supported: int
     refuted: int
@@ -52,37 +47,30 @@ class SimulatedVerdicts:
         return self.supported + self.refuted
 
 
-def simulate(process: Process, truth: float, runs: int, seed: int, family: int = COMPARISONS) -> SimulatedVerdicts:
-    """So many runs of one process, each an experiment of `family` comparisons. The same seed gives the same row; fewer
-    runs are the first ones of more."""
+def simulate(process: Process, truth: float, comparisons: int, seed: int) -> SimulatedVerdicts:
+    """So many comparisons of one process. The same seed gives the same row; fewer are the first ones of more."""
     statuses: Counter[Status] = Counter()
     sweeps = 0
-    for number in range(runs):
+    for number in range(comparisons):
         dice = np.random.default_rng((seed, zlib.crc32(process.name.encode()), round(truth * 10_000), number))
-        verdicts = _run(process, truth, family, dice)
-        statuses.update(verdict.status for verdict in verdicts.values())
-        sweeps += sum(len(verdict.speedup.sweep_ratios) for verdict in verdicts.values() if verdict.speedup)
+        verdict = _verdict(process, truth, dice)
+        statuses[verdict.status] += 1
+        sweeps += len(verdict.speedup.sweep_ratios) if verdict.speedup else 0
     return SimulatedVerdicts(
         process=process.name,
         truth=truth,
-        family=family,
-        comparisons=runs * family,
+        comparisons=comparisons,
         supported=statuses[Status.SUPPORTED],
         refuted=statuses[Status.REFUTED],
         sweeps=sweeps,
     )
 
 
-def _run(process: Process, truth: float, family: int, dice: np.random.Generator) -> Mapping[int, Verdict]:
-    alone = {number: _verdict(process, truth, family, dice) for number in range(family)}
-    return judge_family(alone, dict.fromkeys(alone, USUAL_THRESHOLD))
-
-
-def _verdict(process: Process, truth: float, family: int, dice: np.random.Generator) -> Verdict:
+def _verdict(process: Process, truth: float, dice: np.random.Generator) -> Verdict:
     logs, control = run_of(process, truth, dice), control_of(process, dice)
     sweeps = MOST_SWEEPS if process.fresh_caches else FULL_SWEEPS
     while sweeps < MOST_SWEEPS and wants_another(
-        widened(_speedup(logs, sweeps), _speedup(control, sweeps)), USUAL_THRESHOLD, family, TARGET
+        widened(_speedup(logs, sweeps), _speedup(control, sweeps)), USUAL_THRESHOLD, TARGET
     ):
         sweeps += 1
     one_draw = bool(process.draws) and not process.fresh_caches

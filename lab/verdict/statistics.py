@@ -8,9 +8,10 @@ from itertools import chain
 from statistics import NormalDist, median
 
 import numpy as np
-from scipy.special import betaincinv, stdtr, stdtrit
+from scipy.special import betaincinv, stdtrit
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # of the intervals that are shown
+DECIDING_CONFIDENCE = 0.98  # of those by which verdicts are decided: each of the two ends errs in 1 %
 SMALLEST_HALF_WIDTH = 0.001
 FEWEST_FOR_P95 = 100
 # Two times that a clock rounds to its steps err by up to a step against each other; 95 % of that triangle lies here.
@@ -74,6 +75,17 @@ class Speedup:
     def half_width(self) -> float:
         """Half the interval's width, relative: 0.01 is one per cent."""
         return math.sqrt(self.high / self.low) - 1
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Lower and upper end at another confidence than that of `low` and `high`.
+
+        All that made up the half-width is scaled alike, floors and widening included, so that a wider interval never
+        contradicts the one that is shown.
+        """
+        freedom = len(self.sweep_ratios) - 1
+        scale = _t_quantile(freedom, confidence) / _t_quantile(freedom)
+        half_width = scale * math.log(self.high / self.low) / 2
+        return self.ratio * math.exp(-half_width), self.ratio * math.exp(half_width)
 
     def reversed(self) -> "Speedup":
         """Subject time over baseline time: intervals are symmetric in the ratio's logarithm."""
@@ -146,35 +158,6 @@ def split(
     return Split(end_to_end=whole, device=device, launch=launch) if whole and device and launch else None
 
 
-def p_reaches(speedup: Speedup, threshold: float) -> float:
-    """One-sided p-value of "the ratio reaches the threshold": at most 0.025 where the lower end does.
-
-    The standard error is the interval's, floors and widening included, so that the two never contradict each other.
-    """
-    return _p(speedup, -math.log(speedup.ratio / threshold))
-
-
-def p_below(speedup: Speedup, threshold: float) -> float:
-    """One-sided p-value of "the ratio is below the threshold": at most 0.025 where the upper end is."""
-    return _p(speedup, math.log(speedup.ratio / threshold))
-
-
-def _p(speedup: Speedup, distance: float) -> float:
-    freedom = len(speedup.sweep_ratios) - 1
-    error = math.log(speedup.high / speedup.low) / 2 / _t_quantile(freedom)
-    return float(stdtr(freedom, distance / error))
-
-
-def holm(p_values: Sequence[float], level: float = (1 - CONFIDENCE) / 2) -> tuple[bool, ...]:
-    """Which of a family stand at this level for all of them together: Holm's step-down."""
-    stands = [False] * len(p_values)
-    for rank, position in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        if p_values[position] > level / (len(p_values) - rank):
-            break
-        stands[position] = True
-    return tuple(stands)
-
-
 def over_sweeps(sweeps: Sequence[Sequence[float]], floor: float) -> Speedup | None:
     """The ratio and its interval from the logarithms of each sweep's rounds; None as in `speedup`."""
     sweeps = [logs for logs in sweeps if len(logs)]
@@ -209,8 +192,8 @@ def _mean(values: Floats) -> np.float64:
 
 
 @functools.cache
-def _t_quantile(freedom: int) -> float:
-    return float(stdtrit(freedom, 0.5 + CONFIDENCE / 2))
+def _t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
+    return float(stdtrit(freedom, 0.5 + confidence / 2))
 
 
 def quantum(sweeps: Sequence[Rounds]) -> float:

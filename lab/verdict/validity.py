@@ -10,7 +10,7 @@ from lab.definition.plan import Protocol
 from lab.profiler.readings import DIRTY_FLUSH, INSTRUMENTS
 from lab.verdict.judge import WEIGHED, Status, Verdict
 from lab.verdict.results import ExperimentResult, RunResult, judge_run
-from lab.verdict.statistics import Speedup, largest_rate
+from lab.verdict.statistics import DECIDING_CONFIDENCE, Speedup, largest_rate
 
 EXPERIMENT = "measurement-validity"
 SESSION_SWEEPS = 5
@@ -172,7 +172,8 @@ def _controls(runs: Iterable[RunResult]) -> SelfComparison:
 
 def _claimable(control: Speedup) -> bool:
     """Whether a claim of the usual threshold would hold, of either name over the other."""
-    return control.low >= USUAL_THRESHOLD or control.high <= 1 / USUAL_THRESHOLD
+    low, high = control.interval(DECIDING_CONFIDENCE)
+    return low >= USUAL_THRESHOLD or high <= 1 / USUAL_THRESHOLD
 
 
 def _compared(verdict: Verdict) -> SelfComparison:

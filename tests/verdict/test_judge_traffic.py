@@ -17,10 +17,9 @@ from counting import (
 from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, records_of
 
 from lab.evidence.record import Counters, Record
-from lab.verdict.judge import Status, Verdict, judge_family
+from lab.verdict.judge import Status, Verdict
 from lab.verdict.judge_traffic import TRAFFIC_RULES, TrafficSide, judge_traffic
 from lab.verdict.results import judge_run
-from lab.verdict.statistics import Speedup
 from lab.verdict.traffic import DramTraffic, Moved
 
 
@@ -200,22 +199,6 @@ def test_a_case_that_the_run_left_out_is_not_judged() -> None:
     plan = traffic_plan(include=())
     run = judge_run(plan, records_of(plan, {}))
     assert [dict(claim.verdicts) for claim in run.experiments[0].claims] == [{}, {}]
-
-
-def test_claims_about_traffic_are_no_members_of_the_family_of_speedups() -> None:
-    """A speed-up that is clear by itself, and not among twenty more."""
-    near = Speedup(ratio=1.03, low=1.03 / 1.008, high=1.03 * 1.008, sweep_ratios=(1.03,) * 5)
-    clear = Verdict(status=Status.SUPPORTED, reason="", speedup=near, weighed=True)
-    far = Speedup(ratio=0.9, low=0.899, high=0.901, sweep_ratios=(0.9,) * 5)
-    refuted = Verdict(status=Status.REFUTED, reason="", speedup=far, weighed=True)
-    for others, status in (
-        ([judge_traffic(side(), side(n), 2.0) for n in range(190, 210)], Status.SUPPORTED),
-        ([refuted] * 20, Status.INCONCLUSIVE),
-    ):
-        verdicts = dict(enumerate([clear, *others]))
-        together = judge_family(verdicts, dict.fromkeys(verdicts, 1.02))
-        assert together[0].status == status
-        assert [together[key] for key in verdicts if key] == others
 
 
 def test_both_kinds_of_claims_stand_side_by_side() -> None:

@@ -23,7 +23,7 @@ from lab.definition.plan import Plan
 from lab.definition.planning import make_protocol
 from lab.errors import RunError
 from lab.evidence import journal
-from lab.evidence.record import Cell, Counters, Record, RunFinish, RunStart, SweepStart, Timing
+from lab.evidence.record import Cell, Control, Counters, Record, RunFinish, RunStart, SweepStart, Timing
 from lab.evidence.source import ROOT
 from lab.verdict.cells import ALL_VOID
 from lab.verdict.judge import Status
@@ -432,3 +432,28 @@ def test_places_are_those_of_the_scope_that_is_asked() -> None:
     experiment = judged(slow_to_launch).experiments[0]
     assert next(iter(rank(experiment, SMALL.name))) == "fast"
     assert next(iter(rank(experiment, SMALL.name, "eager"))) == "plain"
+
+
+def test_the_same_evidence_gets_the_same_verdict_whatever_else_its_experiment_has() -> None:
+    """Near the threshold, where a correction for many comparisons would decide."""
+    near = TIMES | {(SMALL.name, "plain"): 40e-6 * 1.025}
+    alone = small_plan()
+    records = records_of(alone, near)
+    small = next(case for case in alone.experiments[0].cases if case.name == SMALL.name)
+    further = tuple(dataclasses.replace(small, name=f"further-{number}") for number in range(40))
+    claim = dataclasses.replace(alone.experiments[0].claims[0], cases=(small.name, *(case.name for case in further)))
+    experiment = dataclasses.replace(alone.experiments[0], cases=(small, *further), claims=(claim,))
+    among = dataclasses.replace(alone, experiments=(experiment,))
+    copies = [
+        dataclasses.replace(record, case=case.name)
+        for record in records
+        if isinstance(record, Cell | Control)
+        for case in further
+    ]
+    start, *rest = records
+    assert isinstance(start, RunStart)
+    run = judge_run(among, [dataclasses.replace(start, plan_digest=among.digest), *rest, *copies])
+    verdicts = run.experiments[0].claims[0].verdicts
+    assert len(verdicts) == 41
+    assert verdict_of(judge_run(alone, records)).status == Status.SUPPORTED
+    assert {verdict.status for verdict in verdicts.values()} == {Status.SUPPORTED}

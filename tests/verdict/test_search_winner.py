@@ -8,6 +8,7 @@ from factory import plan_of, records_of
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.search import RULE
+from lab.verdict.judge import Status
 from lab.verdict.results import judge_run
 from lab.verdict.search import Search, searches
 
@@ -40,6 +41,12 @@ def test_within_two_per_cent_the_rule_stays(gain: float) -> None:
 
 def test_a_win_in_noisy_samples_is_none() -> None:
     assert search({RULE: 24e-6, FIRST: 23e-6, SECOND: 24e-6, THIRD: 24e-6}, noise=0.2).winner is None
+
+
+def test_the_best_of_many_must_be_clearer_than_a_claim_alone() -> None:
+    result = search({RULE: 24e-6, FIRST: 24e-6 / 1.025, SECOND: 24.5e-6, THIRD: 25e-6})
+    assert result.trials[0].verdict.status is Status.SUPPORTED
+    assert result.winner is None
 
 
 def test_one_sweep_makes_no_winner() -> None:

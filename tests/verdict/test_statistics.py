@@ -217,6 +217,17 @@ def test_quantised_data_never_give_an_interval_of_no_width() -> None:
         assert result.half_width >= math.log1p(1 / 103) / math.sqrt(3) * 0.99
 
 
+@pytest.mark.parametrize(("sweeps", "narrow", "wide"), [(3, 4.303, 6.965), (5, 2.776, 3.747), (9, 2.306, 2.896)])
+def test_an_interval_of_another_confidence_is_as_much_wider_as_students_quantiles(
+    sweeps: int, narrow: float, wide: float
+) -> None:
+    result = Speedup(ratio=2.0, low=2 / 1.1, high=2 * 1.1, sweep_ratios=(2.0,) * sweeps)
+    low, high = result.interval(0.98)
+    assert math.log(high / 2) == pytest.approx(math.log(1.1) * wide / narrow, rel=1e-3)
+    assert low * high == pytest.approx(4)
+    assert result.interval(0.95) == pytest.approx((result.low, result.high))
+
+
 def test_the_geometric_mean_of_a_ratio_and_its_inverse_is_one() -> None:
     assert geometric_mean([4.0, 0.25]) == pytest.approx(1.0)
     assert geometric_mean([1.0, 8.0]) == pytest.approx(math.sqrt(8))

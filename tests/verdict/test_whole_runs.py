@@ -1,4 +1,4 @@
-"""Whole runs whose truth is known, through the code that judges; and the table of many more that is kept."""
+"""Comparisons whose truth is known, through the code that judges; and the table of many more that is kept."""
 
 import dataclasses
 from pathlib import Path
@@ -10,25 +10,25 @@ from lab.errors import EvidenceError
 from lab.verdict.judge import POLICY_VERSION
 from lab.verdict.scatter import PROCESSES, Process
 from lab.verdict.simulated import FALSE_REFUTED, FALSE_SUPPORTED, load, missed, save
-from lab.verdict.simulation import COMPARISONS, JUST_ABOVE, JUST_BELOW, MANY, TRUTHS, SimulatedVerdicts, simulate
+from lab.verdict.simulation import JUST_ABOVE, JUST_BELOW, TRUTHS, SimulatedVerdicts, simulate
 
 
 @pytest.mark.parametrize("process", PROCESSES, ids=lambda process: process.name)
 def test_the_rules_err_no_more_often_than_they_may(process: Process) -> None:
     """At the threshold's edge; counts that would be surprising at the goal's own rate are failures."""
     for truth, limit in ((JUST_BELOW, FALSE_SUPPORTED), (JUST_ABOVE, FALSE_REFUTED)):
-        row = simulate(process, truth, 120, seed=7)
+        row = simulate(process, truth, 360, seed=7)
         assert row.false <= scipy.stats.binom.ppf(0.9999, row.comparisons, limit)
 
 
 @pytest.mark.parametrize(
     ("name", "truth", "least"),
     [("fixed kernels", 1.2, 0.98), ("torch.compile, fresh caches, 10 % apart", 1.2, 0.60),
-     ("torch.compile, one cache", 5.5, 1.0), ("eager", 5.5, 1.0)],
+     ("torch.compile, one cache", 5.5, 0.999), ("eager", 5.5, 0.999)],
 )  # fmt: skip
 def test_the_rules_decide_what_is_far_from_the_threshold(name: str, truth: float, least: float) -> None:
     process = next(process for process in PROCESSES if process.name == name)
-    row = simulate(process, truth, 60, seed=7)
+    row = simulate(process, truth, 180, seed=7)
     assert row.supported >= scipy.stats.binom.ppf(0.0001, row.comparisons, least)
 
 
@@ -36,7 +36,7 @@ def test_to_stop_early_does_not_make_the_rules_err_more() -> None:
     """The same runs, all of nine sweeps: what stopping adds must be lost in chance."""
     process = PROCESSES[0]
     nine = dataclasses.replace(process, name="nine sweeps always", fresh_caches=True)
-    stopped, always = (simulate(each, JUST_BELOW, 300, seed=7) for each in (process, nine))
+    stopped, always = (simulate(each, JUST_BELOW, 900, seed=7) for each in (process, nine))
     assert always.sweeps == 9 * always.comparisons
     assert stopped.supported <= scipy.stats.binom.ppf(
         0.9999, stopped.comparisons, (always.supported + 3) / always.comparisons
@@ -48,22 +48,12 @@ def test_the_kept_table_is_of_these_rules_and_can_be_run_again() -> None:
     assert table.policy_version == POLICY_VERSION
     assert {(row.process, row.truth) for row in table.rows} == {(p.name, t) for p in PROCESSES for t in TRUTHS}
     for process, truth in ((PROCESSES[0], JUST_ABOVE), (PROCESSES[-1], 1.2)):
-        again = simulate(process, truth, table.checked_runs, table.seed)
+        again = simulate(process, truth, table.checked, table.seed)
         assert again in table.first
 
 
-def test_the_kept_table_meets_every_goal_in_experiments_of_few_comparisons() -> None:
+def test_the_kept_table_meets_every_goal() -> None:
     assert missed(load().rows) == ()
-
-
-def test_among_many_comparisons_what_scatters_is_decided_less_often_and_nothing_else_is_missed() -> None:
-    table = load()
-    assert {(row.process, row.family) for row in table.larger} == {(p.name, f) for p in PROCESSES for f in MANY}
-    assert simulate(PROCESSES[-1], 1.2, table.runs * COMPARISONS // 100, table.seed, 100) in table.larger
-    assert all("10 % apart" in goal and "comparisons" in goal for goal in missed(table.larger))
-    scattering = next(process for process in PROCESSES if "10 % apart" in process.name)
-    few, many = (simulate(scattering, 1.2, runs, table.seed, family) for runs, family in ((40, 3), (4, 30)))
-    assert many.supported < few.supported
 
 
 def test_a_table_that_misses_a_goal_says_where() -> None:

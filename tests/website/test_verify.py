@@ -20,14 +20,14 @@ from lab.commands.publishing import MOST_TOLD
 from lab.errors import EvidenceError
 from lab.evidence import journal
 from lab.evidence.record import Cell, Control
-from lab.verdict import statistics, widening
+from lab.verdict import judge, statistics, widening
 from lab.verdict.cells import ALL_VOID
 from lab.verdict.results import load_run
 from lab.website.data.published import experiment_data
 from lab.website.site import build_site
 from lab.website.verification import files
 from lab.website.verification import verify as verification
-from lab.website.verification.again import interval, p50_and_p95, recomputed, student_quantile
+from lab.website.verification.again import deciding, interval, p50_and_p95, recomputed, student_quantile
 from lab.website.verification.figures import Data, check_page, misread
 from lab.website.verification.files import check_manifest, load_published
 from lab.website.verification.verify import verify
@@ -100,7 +100,7 @@ def test_a_site_without_samples_agrees_with_the_evidence_beside_it(tmp_path, dec
     assert (verified_site.differences, verified_site.unchecked, verified_site.runs) == ((), (), 1)
 
     path = tmp_path / "site" / DATA
-    path.write_text(path.read_text().replace('"status":"inconclusive"', '"status":"supported"'))
+    path.write_text(path.read_text().replace('"status":"refuted"', '"status":"supported"'))
     assert verify(tmp_path / "site", lambda _: None, decisions).differences
 
     shutil.rmtree(tmp_path / "experiments")
@@ -160,10 +160,8 @@ def test_a_value_that_is_changed_in_page_and_data_alike_is_named_by_its_pointer(
 
 
 def test_a_verdict_that_its_samples_do_not_give_is_named(site, differences_of):
-    change(site / DATA, '"status":"inconclusive"', '"status":"supported"')
-    assert any(
-        line.endswith('/status: published is "supported", computed "inconclusive"') for line in differences_of(site)
-    )
+    change(site / DATA, '"status":"refuted"', '"status":"supported"')
+    assert any(line.endswith('/status: published is "supported", computed "refuted"') for line in differences_of(site))
 
 
 def test_a_figure_that_points_nowhere_is_named(site, differences_of):
@@ -232,7 +230,7 @@ def test_a_site_without_samples_cannot_be_verified(site):
 def falsify(site):
     """Lie in as many ways as there are kinds of files; returns the places."""
     lies = {
-        "a sentence's verdict": (EXPERIMENT, "inconclusive", "supported"),
+        "a sentence's verdict": (EXPERIMENT, "refuted", "supported"),
         "a curve": (EXPERIMENT, 'viewBox="0 0 ', 'viewBox="1 0 '),
         "a figure's pointer": (EXPERIMENT, '"/evidence/rounds"', '"/evidence/block"'),
         "a boundary": ("experiments/normalization-fusion/cases/" + CASE + "/index.html", "H100", "H200"),
@@ -442,6 +440,12 @@ def test_an_interval_by_hand():
     assert (ratio, low, high) == pytest.approx((1.28403, 0.67860, 2.42959), rel=1e-4)
 
 
+def test_the_interval_that_decides_by_hand():
+    """With five sweeps Student's quantiles are 3.747 and 2.776."""
+    low, high = deciding(2.0, 2 / 1.1, 2 * 1.1, 5)
+    assert (low, high) == pytest.approx((2 / 1.1 ** (3.747 / 2.776), 2 * 1.1 ** (3.747 / 2.776)), rel=1e-4)
+
+
 def test_the_clocks_step_widens_an_interval_that_is_narrower():
     """Nothing varies, and a step of a tenth of the shorter time leaves 7.8 % open on either side."""
     widened = interval([[[2e-6]], [[2e-6]]], [[[1e-6]], [[1e-6]]], 1e-7)
@@ -503,6 +507,14 @@ def test_a_bug_in_the_central_statistics_does_not_verify_itself(run_directory, m
 def test_nor_does_one_in_what_widens_the_interval(run_directory, monkeypatch, name, value):
     monkeypatch.setattr(widening, name, value)
     assert any("/high: published is" in line for line in recomputed_lines(run_directory))
+
+
+def test_nor_does_a_verdict_that_the_interval_does_not_bear(tmp_path, monkeypatch):
+    near = {name: 1.022 * 20e-6 if name == "torch-baseline" else 20e-6 for name in TIMES}
+    directory = measured_run(tmp_path, near)
+    assert recomputed_lines(directory) == []
+    monkeypatch.setattr(judge, "DECIDING_CONFIDENCE", 0.5)
+    assert any("/status: is supported, with a deciding interval of " in line for line in recomputed_lines(directory))
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------

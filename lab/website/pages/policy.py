@@ -22,7 +22,7 @@ from lab.verdict import (
 )
 from lab.verdict.judge import RULES, Side, judge_case
 from lab.verdict.plain_words import in_words
-from lab.verdict.simulation import COMPARISONS, JUST_ABOVE, JUST_BELOW, MANY, TRUTHS
+from lab.verdict.simulation import JUST_ABOVE, JUST_BELOW, TRUTHS
 from lab.verdict.statistics import Latency, per_cent
 from lab.website.figure import DataView
 from lab.website.format import ratio_interval
@@ -41,9 +41,8 @@ SHOWN = (
     *words("Kind of timing"), *numbers("Wrongly “holds”", "Wrongly “does not hold”"),
     *(Head(text=f"Decided at {truth:g}") for truth in FURTHER),
 )  # fmt: skip
-LARGER = ("process", *(f"decided_among_{family}" for family in (COMPARISONS, *MANY)))
-LARGER_SHOWN = (*words("Kind of timing"), *(Head(text=f"Among {family}") for family in (COMPARISONS, *MANY)))
 TIE = per_cent(judge.EQUIVALENCE_MARGIN)
+MANY = 1_000  # comparisons, as an example
 
 
 def policy_pages(context: SiteContext) -> Iterator[Output]:
@@ -53,13 +52,12 @@ def policy_pages(context: SiteContext) -> Iterator[Output]:
     yield Document(path="policy/index.html", template="policy.html", view={**page, "errors": errors})
     yield csv_table("policy/constants.csv", ("constant", "value"), page["constants"])
     yield csv_table("policy/simulation.csv", SIMULATED, page["simulated"])
-    yield csv_table("policy/comparisons.csv", LARGER, page["larger"])
 
 
 def policy_page() -> dict[str, Any]:
     """The rules as the judge applies them, from its own constants."""
     table = simulated.load()
-    simulated_rows, larger = tuple(_simulated(table)), tuple(_larger(table))
+    simulated_rows = tuple(_simulated(table))
     return {
         "version": judge.POLICY_VERSION,
         "threshold": f"{USUAL_THRESHOLD:.2f}×",
@@ -67,6 +65,11 @@ def policy_page() -> dict[str, Any]:
         "rules": tuple((str(status), text) for status, text in RULES),
         "tie": TIE,
         "wide": per_cent(judge.WIDEST_HALF_WIDTH),
+        "shown": per_cent(statistics.CONFIDENCE),
+        "deciding": per_cent(statistics.DECIDING_CONFIDENCE),
+        "wider": " and ".join(map(_wider, (PROTOCOL.sweeps, PROTOCOL.most_sweeps))),
+        "early": per_cent(precision.EARLY_CONFIDENCE, 1),
+        "wrong_of_many": f"{MANY * (1 - statistics.DECIDING_CONFIDENCE) / 2:.0f} of {MANY:,}",
         "marks": tuple(judge.MARKS.items()),
         "sources": (("Between sessions", widening.SESSION_SOURCE), ("Between choices", widening.DRAW_SOURCE)),
         "traffic_rules": tuple((str(status), text) for status, text in judge_traffic.TRAFFIC_RULES.items()),
@@ -79,21 +82,13 @@ def policy_page() -> dict[str, Any]:
             heads=SHOWN,
             rows=[table_row(*(Constant((cell,)) for cell in row)) for row in simulated_rows],
         ),
-        "larger": larger,
-        "by_comparisons": PageTable(
-            label=f"Decided at a true {simulated.CLEAR:g}×, by the comparisons of an experiment",
-            kind="stacks",
-            heads=LARGER_SHOWN,
-            rows=[table_row(*(Constant((cell,)) for cell in row)) for row in larger],
-        ),
-        "simulation": f"First table: {table.runs:,} runs a row, {COMPARISONS} comparisons a run; second: about as many "
-        f"comparisons a figure. Policy {table.policy_version}, seed {table.seed}.",
+        "simulation": f"{table.comparisons:,} comparisons a row. Policy {table.policy_version}, seed {table.seed}.",
         "goals": "The goals, right at the threshold: at most "
         f"{per_cent(simulated.FALSE_SUPPORTED)} wrongly “holds” and {per_cent(simulated.FALSE_REFUTED)} wrongly “does "
         f"not hold”. At a true {simulated.CLEAR:g}× at least {per_cent(simulated.DECIDED['fixed'])} decided for fixed "
         f"kernels and {per_cent(simulated.DECIDED['torch.compile, fresh'])} for code that is compiled in every sweep; "
-        f"at {simulated.VERY_CLEAR:g}× all.",
-        "missed": simulated.missed((*table.rows, *table.larger)),
+        f"at {simulated.VERY_CLEAR:g}× {per_cent(simulated.DECIDED_VERY_CLEAR, 1)} of every kind.",
+        "missed": simulated.missed(table.rows),
         "constants": CONSTANTS,
     }
 
@@ -110,13 +105,11 @@ CONSTANTS = (
     ),
     ("Standard deviation between an autotuner's choices", per_cent(widening.DRAW_SPREAD)),
     ("Margin around parity that counts as a tie", TIE),
-    ("Confidence of intervals", per_cent(statistics.CONFIDENCE)),
+    ("Confidence of intervals on the pages", per_cent(statistics.CONFIDENCE)),
+    ("Confidence of the interval that decides", per_cent(statistics.DECIDING_CONFIDENCE)),
     ("Narrowest half-width of a run's own interval", per_cent(statistics.SMALLEST_HALF_WIDTH, 1)),
     ("Half-width that is precise enough", per_cent(PROTOCOL.target_half_width)),
-    (
-        "Level at which a claim needs no more sweeps at a case",
-        f"that of its family, and no more than {(1 - statistics.CONFIDENCE) / 2 / precision.EARLY:g}",
-    ),
+    ("Confidence of the interval by which a claim may stop early", per_cent(precision.EARLY_CONFIDENCE, 1)),
     ("Sweeps of both sides of a claim that is near a threshold or imprecise", f"at most {PROTOCOL.most_sweeps}"),
     ("Time at a reduced clock that spoils a round", f"{per_cent(excluded_rounds.LARGEST_VIOLATION_SHARE)} of it"),
     (
@@ -145,12 +138,10 @@ def _simulated(table: simulated.SimulationTable) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _larger(table: simulated.SimulationTable) -> Iterator[tuple[str, ...]]:
-    """Shares that are decided at a true 1.2×, by process and by the number of comparisons in the experiment."""
-    rows = {(row.process, row.family): row for row in (*table.rows, *table.larger) if row.truth == simulated.CLEAR}
-    for process in dict.fromkeys(row.process for row in table.rows):
-        of_process = [rows[process, family] for family in (COMPARISONS, *MANY)]
-        yield process, *(per_cent(row.decided / row.comparisons, 1) for row in of_process)
+def _wider(sweeps: int) -> str:
+    """The half-width of the interval that decides, in half-widths of the one that is shown."""
+    shown = statistics.Speedup(ratio=1.0, low=1 / math.e, high=math.e, sweep_ratios=(1.0,) * sweeps)
+    return f"{math.log(shown.interval(statistics.DECIDING_CONFIDENCE)[1]):.2f} times as wide with {sweeps} sweeps"
 
 
 def _example() -> Iterator[str]:
@@ -217,7 +208,8 @@ CHAPTERS = {
     "What the numbers say": (
         Term("speed-up", "speed-up", "How many times as fast A is as B. Above 1, A is faster."),
         Term("interval", "interval", f"The range that should hold the speed-up on {per_cent(statistics.CONFIDENCE)} of "
-             "other boards of the same GPU model. How often it did is measured."),
+             "other boards of the same GPU model. How often it did is measured. "
+             f"Verdicts are decided by the wider {per_cent(statistics.DECIDING_CONFIDENCE)} interval."),
         Term("floor", "launch floor", "The time of a kernel that does nothing. No launch takes less; a cell below "
              f"{roofline.NEAR_FLOOR:g} times that is launch-bound, and its bandwidth says little."),
         Term("ceiling", "ceiling", "The most this GPU was measured to do, in copying and in matrix products."),

@@ -14,7 +14,7 @@ from lab.website.data.judged import json_text
 from lab.website.data.publication_log import LOG, gone, head, text_of
 from lab.website.data.published_clocks import INSTRUMENTS
 from lab.website.data.published_trust import OTHERS
-from lab.website.figure import DataView, Figure, Sentence, joined, sentence
+from lab.website.figure import DataView, Sentence, joined, sentence
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.table import Constant, Head, PageTable, TableRow, column, csv_file, csv_table, named, row
 
@@ -46,8 +46,8 @@ def repeatability_part(view: DataView) -> Part:
     whole = [row(at, WHICH, claims=_kind(pairs), which=", ".join(pairs["run_ids"])) for at, pairs in places]
     part = _part(
         "repeatability", "Does a verdict hold when the run is repeated?",
-        "Each row compares all pairs of runs of one source on one GPU model that take the same samples in a sweep "
-        "and planned the same number of comparisons, claim by claim and case by case. "
+        "Each row compares all pairs of runs of one source on one GPU model that take the same samples in a sweep, "
+        "claim by claim and case by case. "
         f"“At least” and “at most” are the ends of a {per_cent(CONFIDENCE)} interval (Wilson's) of the share that "
         "changed. It takes pairs as independent. Those of the same two runs are not, so the share can be off by more. "
         "“Interval holds”: one run's interval holds the other run's speed-up, which a right 95 % interval does in "
@@ -59,26 +59,16 @@ def repeatability_part(view: DataView) -> Part:
         REPEATABILITY, rows,
     )  # fmt: skip
     csv = PageTable(label=part["title"], heads=WHICH, rows=whole)
-    return part | {"csv": csv, "notes": (*_without_the_rule(view), *_repeats_that_lack(view))}
+    return part | {"csv": csv, "notes": (*_which_pairs(view), *_repeats_that_lack(view))}
 
 
-def _without_the_rule(view: DataView) -> Iterator[Sentence]:
-    """What the share of changed verdicts is with and without the rule on comparisons, and which pairs of runs it is
-    of."""
+def _which_pairs(view: DataView) -> Iterator[Sentence]:
+    """In how many pairs the verdicts differ, and which pairs of runs these are of."""
     for number, pairs in (view.value("repeatability") or {}).items():
         at = view.at("repeatability", number)
-        said = (
-            f"{pairs['gpu']}, {_kind(pairs)}: in {{changed}} of {{pairs}} pairs the verdicts differ "
-            "({changed_share:share})"
-        )
-        if pairs["unequal_pairs"]:
-            said += (
-                ", only runs with the same number of comparisons counted. Without that rule it is {all_changed} of "
-                "{all_pairs} ({all_changed_share:share})"
-            )
-            said += f", {'over' if pairs['all_changed_share'] > CHANGED else 'within'} the goal"
+        said = f"{pairs['gpu']}, {_kind(pairs)}: in {{changed}} of {{pairs}} pairs the verdicts differ. Pairs of runs: "
         yield (
-            *sentence(at, f"{said}. Pairs of runs: ", share=share),
+            *sentence(at, said),
             *joined(
                 (
                     sentence(at.at("experiments", str(place)), f"{each['experiment']} {{run_pairs}}")
@@ -87,11 +77,6 @@ def _without_the_rule(view: DataView) -> Iterator[Sentence]:
                 ", ",
             ),
             ".",
-        )
-    if any(pairs["unequal_pairs"] for pairs in (view.value("repeatability") or {}).values()):
-        yield (
-            "Why the rule: Holm's correction demands more of a claim among 14 comparisons than among 8. So a verdict "
-            "can differ between two such runs without any noise. The rule was added after such pairs had been counted.",
         )
 
 
@@ -103,28 +88,18 @@ def _repeats_that_lack(view: DataView) -> Iterator[Sentence]:
         once = [each for each in here.values() if each["most"] == 1]
         told = joined(
             (
-                sentence(
-                    view.at("runs_of_one_source", number),
-                    f"{each['experiment']} has {{most}}" + _of_which_alike(each),
-                )
+                sentence(view.at("runs_of_one_source", number), f"{each['experiment']} has {{most}}")
                 for number, each in here.items()
                 if each["most"] > 1
             ),
             ", ",
         )
         rest = f"{'no other experiment' if told else 'no experiment'} has more than one"
-        met = all(each["most_alike"] >= FEWEST_RUNS for each in here.values())
+        met = all(each["most"] >= FEWEST_RUNS for each in here.values())
         wish = f"Wished for on {gpu}: {FEWEST_RUNS} runs of one source of every experiment. "
         left_out = " Tests of the lab itself and samples of the zoo are left out."
         others = ("; " if told else "", rest) if once else ()
         yield (wish, "It is met: " if met else "It is not met: ", *told, *others, ".", left_out)
-
-
-def _of_which_alike(counted: Mapping[str, Any]) -> str:
-    """How many of the runs of one source can be compared, where not all can."""
-    if counted["most_alike"] == counted["most"]:
-        return ""
-    return " (at most {most_alike} of them with the same number of comparisons)"
 
 
 def _kind(pairs: Mapping[str, Any]) -> str:
@@ -352,22 +327,9 @@ def missed_goals(view: DataView) -> Sentence:
             if missed(pairs[key]):
                 value = view.figure("repeatability", number, key, show=share) or "–"
                 missing.append((f"{said} on {who}: ", value, f", goal {goal}"))
-    rests = tuple(_rests_on_the_rule(view))
     if missing:
-        return ("Goals that are missed where the source is the same: ", *joined(missing, "; "), ".", *rests)
-    return ("Every goal is met.", *rests) if view.value("repeatability") else ()
-
-
-def _rests_on_the_rule(view: DataView) -> Iterator[Figure | str]:
-    """Where the goal of changed verdicts is met only by runs with the same number of comparisons."""
-    for number, pairs in (view.value("repeatability") or {}).items():
-        if pairs["changed_share"] <= CHANGED < pairs["all_changed_share"]:
-            yield from sentence(
-                view.at("repeatability", number),
-                f" On {pairs['gpu']} changed verdicts meet the goal ({{changed_share:share}}) only where runs with "
-                "different numbers of comparisons are left out; with them it is {all_changed_share:share}.",
-                share=share,
-            )
+        return ("Goals that are missed where the source is the same: ", *joined(missing, "; "), ".")
+    return ("Every goal is met.",) if view.value("repeatability") else ()
 
 
 def _moved(view: DataView) -> Sentence:

@@ -25,6 +25,7 @@ SESSION_SHARE = 0.40
 SESSION_FLOOR = 0.0015
 DRAW_SPREAD = 0.10
 FEWEST_FOR_P95 = 100
+SHOWN, DECIDING = 0.95, 0.98  # confidence of the intervals that are published, and of those that decide
 
 
 def middle(values: Iterable[float]) -> float:
@@ -99,6 +100,12 @@ def _logs(baseline: Sequence[Sweep], subject: Sequence[Sweep]) -> list[list[floa
     ]
 
 
+def deciding(ratio: float, low: float, high: float, sweeps: int) -> tuple[float, float]:
+    """The ends of the interval that decides, from the one that is published."""
+    half = math.log(high / low) / 2 * student_quantile(sweeps - 1, DECIDING) / student_quantile(sweeps - 1)
+    return ratio * math.exp(-half), ratio * math.exp(half)
+
+
 def student_half_width(values: Sequence[float]) -> float:
     """Half of the 95 % interval of their mean."""
     return student_quantile(len(values) - 1) * deviation(values) / math.sqrt(len(values))
@@ -111,12 +118,12 @@ def deviation(values: Sequence[float]) -> float:
 
 
 @cache
-def student_quantile(freedom: int) -> float:
+def student_quantile(freedom: int, confidence: float = SHOWN) -> float:
     """Beyond which, on either side, one in twenty lies: 12.706 with one degree of freedom, 1.960 with very many."""
-    low, high = 0.0, 20.0
+    low, high = 0.0, 40.0
     for _ in range(80):
         half = (low + high) / 2
-        low, high = (half, high) if _within(half, freedom) < 0.95 else (low, half)
+        low, high = (half, high) if _within(half, freedom) < confidence else (low, half)
     return (low + high) / 2
 
 
@@ -154,7 +161,8 @@ ROUNDING = 2e-6  # seven digits are published, and the second computation rounds
 
 
 def recomputed(result: ExperimentResult, data: Mapping[str, Any], place: str) -> Iterator[Mismatch]:
-    """Every p50, p95 and speed-up with its interval that differs from what is computed here."""
+    """Every p50, p95 and speed-up with its interval that differs from what is computed here, and every verdict that the
+    deciding interval contradicts."""
     for case, profile in result.plan.cells():
         cells = result.cells[case.name, profile.name].cells
         tokens = data["cases"][case.name].get("tokens")
@@ -168,15 +176,16 @@ def recomputed(result: ExperimentResult, data: Mapping[str, Any], place: str) ->
     for claim in result.plan.claims:
         for case_name, said in data["claims"][claim.name]["cases"].items():
             if claim.measure == "speedup" and "ratio" in said:
-                ratio, low, high = _speedup(result, claim, case_name, steps[claim.scope])
+                (ratio, low, high), sweeps = _speedup(result, claim, case_name, steps[claim.scope])
                 at = ("claims", claim.name, "cases", case_name)
                 yield from _compare(said, {"ratio": ratio, "low": low, "high": high}, place, at)
-                yield from _at_odds(said, claim, place, at)
+                yield from _at_odds(said["status"], deciding(ratio, low, high, sweeps), claim.threshold, place, at)
 
 
 def _speedup(
     result: ExperimentResult, claim: PlannedClaim, case: str, step_seconds: float
-) -> tuple[float, float, float]:
+) -> tuple[tuple[float, float, float], int]:
+    """With the number of sweeps that it is of."""
     baseline, subject = (result.cells[case, name].cells for name in (claim.baseline, claim.subject))
     controls = result.controls.get(case, ())
     control = (0.0, 0.0)
@@ -187,7 +196,8 @@ def _speedup(
         if len(slow) > 1:
             control = centre_and_half_width(slow, fast, step)
     one_draw = claim.baseline in result.drawn_once or claim.subject in result.drawn_once
-    return interval(*_paired(result, baseline, subject, claim.scope, step_seconds), control, one_draw)
+    slow, fast, step = _paired(result, baseline, subject, claim.scope, step_seconds)
+    return interval(slow, fast, step, control, one_draw), len(slow)
 
 
 def _paired(
@@ -245,12 +255,13 @@ def _compare(
             yield Mismatch(where, f"published is {published}, computed again it is {value}")
 
 
-def _at_odds(said: Mapping[str, Any], claim: PlannedClaim, place: str, at: Iterable[str]) -> Iterator[Mismatch]:
-    """A verdict that its own interval contradicts, whatever the rules are in detail."""
-    supported = said["status"] == "supported" and said["low"] < claim.threshold * (1 - ROUNDING)
-    refuted = said["status"] == "refuted" and said["high"] > claim.threshold * (1 + ROUNDING)
+def _at_odds(
+    status: str, ends: tuple[float, float], threshold: float, place: str, at: Iterable[str]
+) -> Iterator[Mismatch]:
+    """A verdict that the interval that decides contradicts, whatever the rules are in detail."""
+    low, high = ends
+    supported = status == "supported" and low < threshold * (1 - ROUNDING)
+    refuted = status == "refuted" and high > threshold * (1 + ROUNDING)
     if supported or refuted:
-        contradiction = (
-            f"{said['status']}, with an interval of {said['low']} to {said['high']} against {claim.threshold}"
-        )
+        contradiction = f"{status}, with a deciding interval of {low} to {high} against {threshold}"
         yield Mismatch(f"{place}#{pointer(*at, 'status')}", f"is {contradiction}")
