@@ -236,11 +236,16 @@ def on_hopper(device: int) -> bool:
 
 def gemm_configuration(
     block_m: int, block_n: int, block_k: int, *, stages: int, warps: int = 4, hopper: bool = False, splits: int = 1,
-    group: int = 8, more_n: int = 0, cluster: int = 1,
+    group: int = 8, more_n: int = 0, cluster: int = 1, turns: bool = False,
 ) -> Configuration:  # fmt: skip
     """A configuration of a product. hopper: use `gemm_hopper` if GPU and operands allow it, with tiles of `block_n` and
-    `more_n` columns, each a power of two, of which `cluster` programs share those of b."""
-    more = ({"MORE_N": more_n} if more_n else {}) | ({"CLUSTER": cluster} if cluster > 1 else {})
+    `more_n` columns, each a power of two, of which `cluster` programs share those of b. turns: its two groups of warps
+    multiply whole tiles in turn."""
+    more = {
+        name: value
+        for name, value, otherwise in (("MORE_N", more_n, 0), ("CLUSTER", cluster, 1), ("TURNS", int(turns), 0))
+        if value != otherwise
+    }
     return Configuration.of(
         BLOCK_M=block_m, BLOCK_N=block_n, **more, BLOCK_K=block_k, GROUP=group, SPLITS=splits, HOPPER=int(hopper),
         num_warps=warps, num_stages=stages,

@@ -21,7 +21,7 @@ first, cuBLAS 1001.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import triton
 from torch import Tensor
@@ -33,6 +33,7 @@ from lab.kernels.gemm_hopper import (
     copies_take,
     hopper_gemm_launch,
     hopper_takes,
+    in_turn,
     more_columns,
 )
 from lab.kernels.gemv import LONGEST, gemv_launch, gemv_rule
@@ -47,22 +48,37 @@ FEWEST_ROWS = 16  # up to here, and with few columns, the pointer kernel is fast
 SMALL = 128 * 128  # elements of y: up to here only K can be divided
 SHORT_DEPTH = 3072  # of K: up to here small products are faster by pointers, without splits
 LEAST_DEPTH = 512  # of K in a part: with less, adding the parts up costs more than it saves
-# (rows, columns, more columns): (stages, seconds of a step of 128 bytes of K with all multiprocessors busy). Three
-# stages of the largest tiles leave room for a whole tile of y. With four, y goes through shared memory in two halves,
-# one after the other, and products are 1 to 3 % slower.
+
+
+class Tile(NamedTuple):
+    """A tile of y of the Hopper kernel. turns: its two groups of warps multiply whole tiles in turn."""
+
+    rows: int
+    columns: int
+    more_columns: int = 0
+    turns: bool = False
+
+
+# (stages, seconds of a step of 128 bytes of K with all multiprocessors busy). Three stages of the largest tiles leave
+# room for a whole tile of y. With four, y goes through shared memory in two halves, one after the other, and products
+# are 1 to 3 % slower.
 HOPPER_TILES = {
-    (64, 64, 0): (8, 0.196e-6), (64, 128, 0): (8, 0.228e-6), (64, 128, 16): (7, 0.297e-6), (64, 256, 0): (5, 0.363e-6),
-    (128, 64, 0): (8, 0.227e-6), (128, 64, 32): (7, 0.274e-6), (128, 128, 0): (6, 0.329e-6),
-    (128, 128, 16): (5, 0.463e-6), (128, 128, 64): (4, 0.5e-6), (128, 256, 0): (3, 0.654e-6),
-    (128, 256, 64): (3, 1.03e-6), (256, 128, 0): (3, 0.731e-6), (256, 128, 32): (3, 0.998e-6),
+    Tile(64, 64): (8, 0.196e-6), Tile(64, 128): (8, 0.228e-6), Tile(64, 128, 16): (7, 0.297e-6),
+    Tile(64, 256): (5, 0.363e-6), Tile(128, 64): (8, 0.227e-6), Tile(128, 64, 32): (7, 0.274e-6),
+    Tile(128, 64, 32, turns=True): (7, 0.304e-6), Tile(128, 128): (6, 0.329e-6),
+    Tile(128, 128, turns=True): (5, 0.345e-6), Tile(128, 128, 16): (5, 0.463e-6),
+    Tile(128, 128, 32, turns=True): (4, 0.46e-6), Tile(128, 128, 64): (4, 0.5e-6),
+    Tile(128, 128, 64, turns=True): (4, 0.502e-6), Tile(128, 256): (3, 0.654e-6), Tile(128, 256, 64): (3, 1.03e-6),
+    Tile(256, 128): (3, 0.731e-6), Tile(256, 128, 32): (3, 0.998e-6),
 }  # fmt: skip
 BYTES_PER_SECOND = 2.56e12  # that products read from memory
-# Bytes a second that all multiprocessors read from the cache, if the operands fit into it or nearly, or are larger; and
-# that the cache reads from memory for them.
-TAKEN_BYTES_PER_SECOND, TAKEN_OF_MORE, MISSED_BYTES_PER_SECOND = 21.5e12, 15.4e12, 7.47e12
+# Bytes a second that all multiprocessors read from the cache, and that the cache reads from memory for them, if the
+# operands fit into it or nearly; and the former if they are larger.
+TAKEN_BYTES_PER_SECOND, MISSED_BYTES_PER_SECOND, TAKEN_OF_MORE = 21.5e12, 7.47e12, 11.5e12
 MORE_BYTES = 70e6
 BETWEEN_LINES = 2.5  # times the bytes, by their cost, if rows are not aligned to lines
-TILE_SECONDS = 1.5e-6  # to begin a tile and to write it
+TILE_SECONDS, SCALED_TILE_SECONDS = 1.5e-6, 3e-6  # to begin a tile and to write it; float8 has scales
+TURN_SECONDS = 0.7e-6  # to begin a tile while the one before it is written
 TOGETHER_SECONDS = 0.8e-6  # more, if two programs must be ready
 SPLIT_SECONDS = 1.9e-6  # the second kernel
 NARROW = 2048  # columns of y: up to here few rows are faster by pointers
@@ -192,17 +208,23 @@ def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> fl
     tiles = cluster * triton.cdiv(triton.cdiv(M, rows), cluster) * triton.cdiv(N, columns)
     waves = triton.cdiv(tiles * splits, PROGRAMS)
     steps = triton.cdiv(triton.cdiv(K, splits) * itemsize, STEP_BYTES)
-    _, step_seconds = HOPPER_TILES[rows, columns - more, more]
+    turns = in_turn(choice)
+    _, step_seconds = HOPPER_TILES[Tile(rows, columns - more, more, turns)]
+    tile_seconds = SCALED_TILE_SECONDS if itemsize == 1 else TILE_SECONDS
+    tiles_seconds = waves * TURN_SECONDS + tile_seconds if turns else waves * tile_seconds
     read_bytes, taken_bytes = (M + N) * K * itemsize, tiles * (rows + columns // cluster) * K * itemsize
     if _between_lines(K, itemsize):
         taken_bytes *= BETWEEN_LINES
     read_seconds = read_bytes / BYTES_PER_SECOND
-    taken_seconds = taken_bytes / (TAKEN_BYTES_PER_SECOND if read_bytes < MORE_BYTES else TAKEN_OF_MORE)
-    passed_seconds = taken_seconds + read_bytes / MISSED_BYTES_PER_SECOND
+    if read_bytes < MORE_BYTES:
+        passed_seconds = taken_bytes / TAKEN_BYTES_PER_SECOND + read_bytes / MISSED_BYTES_PER_SECOND
+    else:
+        passed_seconds = taken_bytes / TAKEN_OF_MORE
     shares_seconds = SPLIT_SECONDS + splits * M * N * 8 / BYTES_PER_SECOND if splits > 1 else 0.0
     seconds: float = (
         max(waves * steps * step_seconds, read_seconds, passed_seconds)
-        + waves * (TILE_SECONDS + (cluster > 1) * TOGETHER_SECONDS)
+        + tiles_seconds
+        + waves * (cluster > 1) * TOGETHER_SECONDS
         + shares_seconds
     )
     return seconds
@@ -217,14 +239,15 @@ def _between_lines(K: int, itemsize: int) -> bool:
 
 def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     M, N, K = shape
-    for (rows, columns, more), (stages, _) in HOPPER_TILES.items():
+    for (rows, columns, more, turns), (stages, _) in HOPPER_TILES.items():
         cluster = CLUSTER if _between_lines(K, itemsize) and rows < M else 1
         tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns + more)
         for splits in sorted({1, *(max(1, min(16, K // LEAST_DEPTH, n * PROGRAMS // tiles)) for n in (1, 2))}):
             depth = STEP_BYTES // itemsize
             yield gemm_configuration(
-                rows, columns, depth, stages=stages, splits=splits, hopper=True, more_n=more, cluster=cluster
-            )
+                rows, columns, depth, stages=stages, splits=splits, hopper=True, more_n=more, cluster=cluster,
+                turns=turns,
+            )  # fmt: skip
 
 
 def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:

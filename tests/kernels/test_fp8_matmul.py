@@ -24,7 +24,7 @@ from lab.kernels.fp8_matmul import (
     quantize_squares,
 )
 from lab.kernels.gemm import gemm_configuration
-from lab.kernels.gemm_rule import HOPPER_TILES
+from lab.kernels.gemm_rule import HOPPER_TILES, Tile
 from lab.kernels.multicast import CLUSTER
 
 # The interpreter computes with numpy, which tells of infinities.
@@ -258,11 +258,11 @@ def test_on_a_gpu_it_agrees_with_float64(shape: tuple[int, int, int], accumulati
 @pytest.mark.gpu
 @pytest.mark.parametrize("tile", HOPPER_TILES, ids=str)
 @pytest.mark.parametrize("N", [784, 777])  # rows of y that the copy engine writes, and that it cannot
-def test_on_a_gpu_every_tile_agrees(tile: tuple[int, int, int], N: int) -> None:
+def test_on_a_gpu_every_tile_agrees(tile: Tile, N: int) -> None:
     inputs = fp8_matmul_inputs((520, N, 1104), torch.bfloat16, "cuda", 11, "row")
-    rows, columns, more = tile
+    rows, columns, more, turns = tile
     stages, _ = HOPPER_TILES[tile]
-    chosen = gemm_configuration(rows, columns, 128, stages=stages, hopper=True, more_n=more)
+    chosen = gemm_configuration(rows, columns, 128, stages=stages, hopper=True, more_n=more, turns=turns)
     check(inputs, "row", torch.bfloat16, configuration=chosen)
 
 

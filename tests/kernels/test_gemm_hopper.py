@@ -67,7 +67,7 @@ for dtype, y_dtype, blocks, constants in json.load(sys.stdin):
 PLAIN = {
     "A_ACROSS": False, "B_ACROSS": False, "PAIRED": False, "ACTIVATION": None, "BIAS": False, "ROW_SCALE": False,
     "COLUMN_SCALE": False, "PRECISE": False, "COLUMNS_PER_SCALE": 0, "DIRECT": False, "HALVED": False, "GROUP": 8,
-    "MORE_N": 0, "B_AHEAD": False, "CLUSTER": 1, "REGISTERS": MOST_REGISTERS,
+    "MORE_N": 0, "B_AHEAD": False, "CLUSTER": 1, "TURNS": False, "REGISTERS": MOST_REGISTERS,
 }  # fmt: skip
 
 
@@ -77,7 +77,8 @@ def asked(
     constants = PLAIN | flags
     rows, columns, depth = tile
     half = constants["PAIRED"] or constants["HALVED"]
-    y_rows, y_columns = (rows, columns // 2) if rows == NARROW else (rows // 2, columns)
+    across, whole = rows == NARROW and not constants["TURNS"], constants["TURNS"]
+    y_rows, y_columns = rows if whole or across else rows // 2, columns // 2 if across else columns
     b = [columns // (1 + constants["PAIRED"]) // constants["CLUSTER"], depth]
     blocks = {
         "a": [depth, rows] if constants["A_ACROSS"] else [rows, depth],
@@ -87,7 +88,7 @@ def asked(
     if more := constants["MORE_N"]:
         more_part = more // constants["CLUSTER"]
         blocks["b_more"] = [depth, more] if constants["B_ACROSS"] else [more_part, depth]
-        blocks["y_more"] = [y_rows, more // 2 if rows == NARROW else more]
+        blocks["y_more"] = [y_rows, more // 2 if across else more]
     tiles = {"BLOCK_M": rows, "BLOCK_N": columns, "BLOCK_K": depth, "STAGES": stages}
     return dtype, y_dtype, blocks | {"b2": blocks["b"]}, constants | tiles
 
@@ -123,6 +124,11 @@ def test_no_sum_leaves_the_registers_and_the_tiles_fit() -> None:
         asked("fp8e4nv", (128, 128, 128), 5, ROW_SCALE=True, COLUMN_SCALE=True, PRECISE=True),
         asked("fp8e4nv", (128, 128, 128), 5, PRECISE=True, COLUMNS_PER_SCALE=128),
         asked("fp8e4nv", (128, 128, 128), 5, PRECISE=True, CLUSTER=2),
+        asked("fp8e4nv", (128, 128, 128), 5, TURNS=True, ROW_SCALE=True, COLUMN_SCALE=True),
+        asked("fp8e4nv", (64, 256, 128), 4, TURNS=True, ROW_SCALE=True, COLUMN_SCALE=True),
+        asked("bf16", (128, 128, 64), 5, TURNS=True, BIAS=True, ACTIVATION="gelu_erf"),
+        asked("bf16", (128, 128, 64), 4, TURNS=True, MORE_N=32, HALVED=True),
+        asked("bf16", (128, 128, 64), 4, TURNS=True, MORE_N=64, HALVED=True, CLUSTER=2),
     ]  # fmt: skip
     for (*_, constants), each in zip(questions, compiled(questions), strict=True):
         assert each["local"] == 0

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lab.kernels.activations import ACTIVATIONS
 from lab.kernels.gemm import gemm_configuration
-from lab.kernels.gemm_rule import HOPPER_TILES, gemm_rule
+from lab.kernels.gemm_rule import HOPPER_TILES, Tile, gemm_rule
 from lab.kernels.matmul import matmul, matmul_choices, matmul_inputs, matmul_reference, matmul_traffic
 from lab.kernels.multicast import CLUSTER
 
@@ -185,12 +185,12 @@ def test_on_a_gpu_it_agrees_with_float64_as_the_rule_launches_it(
 @pytest.mark.parametrize("tile", HOPPER_TILES, ids=str)
 @pytest.mark.parametrize("N", [776, 777])  # rows of y that the copy engine writes, and that it cannot
 @pytest.mark.parametrize("splits", [1, 3])
-def test_on_a_gpu_every_tile_agrees_at_any_layout(tile: tuple[int, int, int], N: int, splits: int) -> None:
+def test_on_a_gpu_every_tile_agrees_at_any_layout(tile: Tile, N: int, splits: int) -> None:
     a, b = matmul_inputs((520, N, 1096), torch.bfloat16, "cuda", seed=16)
     bias = torch.randn(N, dtype=torch.bfloat16, device="cuda")
-    rows, columns, more = tile
+    rows, columns, more, turns = tile
     stages, _ = HOPPER_TILES[tile]
-    chosen = gemm_configuration(rows, columns, 64, stages=stages, hopper=True, splits=splits, more_n=more)
+    chosen = gemm_configuration(rows, columns, 64, stages=stages, hopper=True, splits=splits, more_n=more, turns=turns)
     for left, right in itertools.product(layouts(a), layouts(b)):
         check(left, right, bias, "silu", configuration=chosen)
 
@@ -198,11 +198,11 @@ def test_on_a_gpu_every_tile_agrees_at_any_layout(tile: tuple[int, int, int], N:
 @pytest.mark.gpu
 @pytest.mark.parametrize("tile", HOPPER_TILES, ids=str)
 @pytest.mark.parametrize("N", [776, 777])
-def test_on_a_gpu_every_tile_agrees_in_tensor_float_32(tile: tuple[int, int, int], N: int) -> None:
+def test_on_a_gpu_every_tile_agrees_in_tensor_float_32(tile: Tile, N: int) -> None:
     a, b = matmul_inputs((520, N, 1096), torch.float32, "cuda", seed=20)
-    rows, columns, more = tile
+    rows, columns, more, turns = tile
     stages, _ = HOPPER_TILES[tile]
-    chosen = gemm_configuration(rows, columns, 32, stages=stages, hopper=True, more_n=more)
+    chosen = gemm_configuration(rows, columns, 32, stages=stages, hopper=True, more_n=more, turns=turns)
     for left, right in itertools.product(layouts(a), layouts(b)):
         check(left, right, configuration=chosen)
 
@@ -215,16 +215,24 @@ def test_on_a_gpu_every_tile_agrees_in_tensor_float_32(tile: tuple[int, int, int
     ids=str,
 )
 def test_on_a_gpu_programs_that_share_tiles_compute_the_same_bits(
-    tile: tuple[int, int, int], N: int, dtype: torch.dtype, splits: int, monkeypatch: pytest.MonkeyPatch
+    tile: Tile, N: int, dtype: torch.dtype, splits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of 1096 elements begin between lines; 520 are an odd number of tiles of every height."""
     a, b = matmul_inputs((520, N, 1096), dtype, "cuda", seed=21)
     made = sharing_launches(monkeypatch)
-    rows, columns, more = tile
+    rows, columns, more, turns = tile
     stages, _ = HOPPER_TILES[tile]
     alone, sharing = (
         gemm_configuration(
-            rows, columns, 128 // a.itemsize, stages=stages, hopper=True, splits=splits, more_n=more, cluster=cluster
+            rows,
+            columns,
+            128 // a.itemsize,
+            stages=stages,
+            hopper=True,
+            splits=splits,
+            more_n=more,
+            cluster=cluster,
+            turns=turns,
         )
         for cluster in (1, CLUSTER)
     )

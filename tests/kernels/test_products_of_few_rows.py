@@ -10,7 +10,7 @@ from torch import Tensor
 from lab.kernels.few_rows import joined_linear, normed_gated_mlp
 from lab.kernels.gemm import Product, gemm_configuration, shares
 from lab.kernels.gemm_hopper import copies_take, hopper_takes
-from lab.kernels.gemm_rule import FEW_ROWS, HOPPER_TILES, LEAST_DEPTH, settle_product
+from lab.kernels.gemm_rule import FEW_ROWS, HOPPER_TILES, LEAST_DEPTH, Tile, settle_product
 from lab.kernels.launch import Configuration
 from lab.kernels.matmul import MATMUL_TUNING, matmul, matmul_inputs, matmul_reference
 from lab.kernels.rmsnorm import rmsnorm
@@ -162,32 +162,32 @@ def test_a_constant_weight_gives_the_same_bits_right_after_the_kernel_that_write
             assert torch.equal(result, alone)
 
 
-def tiled(tile: tuple[int, int, int]) -> Configuration:
+def tiled(tile: Tile) -> Configuration:
     """As the rule launches a tile: with 64 rows in steps twice as deep."""
-    rows, columns, more = tile
+    rows, columns, more, turns = tile
     stages, _ = HOPPER_TILES[tile]
     depth, stages = (128, stages // 2 + 1) if rows == FEW_ROWS else (64, stages)
-    return gemm_configuration(rows, columns, depth, stages=stages, hopper=True, more_n=more)
+    return gemm_configuration(rows, columns, depth, stages=stages, hopper=True, more_n=more, turns=turns)
 
 
 @pytest.mark.parametrize(
     ("M", "N", "tile", "other"),
     [
-        (33, 2056, (64, 64, 0), (64, 256, 0)),
-        (33, 2056, (64, 128, 16), (64, 64, 0)),
-        (33, 3001, (64, 128, 16), (64, 64, 0)),  # rows of y that the copy engine cannot write
-        (33, 2056, (64, 256, 0), (64, 64, 0)),
-        (33, 200, (64, 128, 16), (64, 256, 0)),  # two tiles, of which one column in three is in both
-        (33, 200, (64, 256, 0), (64, 64, 0)),  # one tile, wider than y
-        (200, 2056, (128, 128, 16), (64, 64, 0)),  # rows overlap too
+        (33, 2056, Tile(64, 64), Tile(64, 256)),
+        (33, 2056, Tile(64, 128, 16), Tile(64, 64)),
+        (33, 3001, Tile(64, 128, 16), Tile(64, 64)),  # rows of y that the copy engine cannot write
+        (33, 2056, Tile(64, 256), Tile(64, 64)),
+        (33, 200, Tile(64, 128, 16), Tile(64, 256)),  # two tiles, of which one column in three is in both
+        (33, 200, Tile(64, 256), Tile(64, 64)),  # one tile, wider than y
+        (200, 2056, Tile(128, 128, 16), Tile(64, 64)),  # rows overlap too
+        (200, 2056, Tile(128, 128, 64, turns=True), Tile(64, 64)),  # both groups of warps write them
     ],
     ids=str,
 )
 def test_overlapping_tiles_write_the_same_bits_each_time_and_nothing_beside_y(
-    M: int, N: int, tile: tuple[int, int, int], other: tuple[int, int, int]
+    M: int, N: int, tile: Tile, other: Tile
 ) -> None:
-    rows, columns, more = tile
-    assert N % (columns + more) or M % rows
+    assert N % (tile.columns + tile.more_columns) or M % tile.rows
     a, b = matmul_inputs((M, N, 1000), BF16, "cuda", seed=7)
     product = Product(a, b, BF16)
     assert hopper_takes(product)
