@@ -21,6 +21,7 @@ from experiments.qwen import (
     for_each_shape,
     graphed,
     key_columns,
+    put_in,
     the_layer,
     the_model,
     weights_of_layer,
@@ -28,7 +29,7 @@ from experiments.qwen import (
 from experiments.qwen_compiled import compile_layers_with_cache
 from experiments.qwen_truth import exact_layer, exact_logits
 from lab import Case, Claim, Experiment, Operator, Profile
-from lab.kernels.patching import patch
+from lab.kernels.hugging_face import cache_name
 from lab.kernels.traffic import Traffic
 
 KERNELS = ("rmsnorm", "attention", "rmsnorm_linear")
@@ -75,9 +76,10 @@ Step = Callable[[Tensor], Tensor]
 
 def stepped(model: Any, cached: Cache) -> Step:
     """Embeddings (B, 1, hidden) → logits (B, vocabulary), as transformers computes them from a static cache."""
+    name = cache_name(model.forward)
 
     def step(embeddings: Tensor) -> Tensor:
-        output = model(inputs_embeds=embeddings, past_key_values=cached.static, use_cache=True)
+        output = model(inputs_embeds=embeddings, **{name: cached.static}, use_cache=True)
         logits: Tensor = output.logits
         return logits[:, 0]
 
@@ -175,15 +177,14 @@ def layer_step(model: Any, cached: Cache, embeddings: Tensor, context: int) -> S
     from transformers.masking_utils import create_causal_mask
 
     cached.rewind()
-    mask = create_causal_mask(
-        config=model.config, inputs_embeds=embeddings, attention_mask=None, past_key_values=cached.static
-    )  # fmt: skip
+    from_cache = {cache_name(create_causal_mask): cached.static}
+    mask = create_causal_mask(config=model.config, inputs_embeds=embeddings, attention_mask=None, **from_cache)
     angles = _angles(model, embeddings, context)
+    layer = model.model.layers[0]
+    given = {cache_name(layer.forward): cached.static, "use_cache": True}
 
     def step(hidden: Tensor) -> Tensor:
-        y: Tensor = model.model.layers[0](
-            hidden, attention_mask=mask, position_embeddings=angles, past_key_values=cached.static, use_cache=True
-        )
+        y: Tensor = layer(hidden, attention_mask=mask, position_embeddings=angles, **given)
         return y
 
     return step
@@ -227,7 +228,7 @@ def _part_step(make: Callable[..., Step], patched: bool, embeddings: Tensor, con
     model, cached = _of_one_layer(embeddings, context)
     model = another(model, "sdpa")
     if patched:
-        patch(model, KERNELS)
+        put_in(model, KERNELS)
     return rewound(make(model, cached, embeddings, context), cached)
 
 
@@ -286,7 +287,7 @@ def _launched(model: Any, cached: Cache, _: Tensor) -> Step:
 
 
 def _patched(model: Any, cached: Cache, _: Tensor) -> Step:
-    patch(model, KERNELS)
+    put_in(model, KERNELS)
     return rewound(stepped(model, cached), cached)
 
 
@@ -310,7 +311,7 @@ def _compiled_at_once(model: Any, cached: Cache, _: Tensor) -> Step:
 
 
 def _patched_graph(model: Any, cached: Cache, example: Tensor) -> Step:
-    patch(model, KERNELS)
+    put_in(model, KERNELS)
     return graphed(rewound(stepped(model, cached), cached), example)
 
 

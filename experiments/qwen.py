@@ -5,13 +5,15 @@ is made at the first call and not when profiles are loaded: several processes lo
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from lab.kernels.patching import patch
 
 SIZES: dict[str, Any] = {
     "hidden_size": 3584, "intermediate_size": 18_944, "num_hidden_layers": 28, "num_attention_heads": 28,
@@ -57,6 +59,14 @@ def another(model: Any, attention: str) -> Any:
     other = copy.deepcopy(model, shared)
     other.set_attn_implementation(attention)
     return other
+
+
+def put_in(model: Any, kernels: Collection[str]) -> None:
+    """Patch `model` for these kernels. RuntimeError if a part is left as it was, as with a version of transformers that
+    `patch` does not know: else its time would be measured under the name of the kernels."""
+    patched = patch(model, kernels)
+    if patched.left:
+        raise RuntimeError(f"the patch is not whole:\n{patched}")
 
 
 def for_each_shape(make: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:

@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from lab.kernels.hugging_face import cache_name
+
 
 def compile_layers(model: Any, **how: Any) -> None:
     """torch.compile of each layer, in place. All layers have the code of the first, so that it compiles once."""
@@ -29,10 +31,11 @@ class _WithOwnCache(nn.Module):
         super().__init__()
         layer.self_attn.layer_idx = 0
         self.layer = layer
+        self.cache_name = cache_name(layer.forward)
         self.cache = Cache(layers=[_in_same_memory(kept)])
 
-    def forward(self, hidden: Tensor, past_key_values: Any, **more: Any) -> Any:
-        return self.layer(hidden, past_key_values=self.cache, **more)
+    def forward(self, hidden: Tensor, **more: Any) -> Any:
+        return self.layer(hidden, **{**more, self.cache_name: self.cache})
 
 
 def _in_same_memory(kept: Any) -> Any:

@@ -15,12 +15,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from experiments.qwen import EPS, SIZES, another, for_each_shape, graphed, key_columns, the_layer, weights_of_layer
+from experiments.qwen import (
+    EPS,
+    SIZES,
+    another,
+    for_each_shape,
+    graphed,
+    key_columns,
+    put_in,
+    the_layer,
+    weights_of_layer,
+)
 from experiments.qwen_truth import exact_attention, exact_layer, exact_rotation
 from lab import Case, Operator, Output
 from lab.kernels.glu import swiglu
 from lab.kernels.hugging_face import ROTATE
-from lab.kernels.patching import patch
 from lab.kernels.rmsnorm import rmsnorm_reference
 from lab.kernels.traffic import Traffic
 
@@ -67,7 +76,7 @@ class Part:
         def make(*inputs: Tensor) -> Callable[..., Any]:
             model = another(the_layer(inputs[0].device.type, inputs[0].dtype), "sdpa")
             if kernels:
-                patch(model, kernels)
+                put_in(model, kernels)
             return graphed(partial(self.run, model), *inputs)
 
         return for_each_shape(make)
@@ -192,11 +201,11 @@ def parts(kernels: Collection[str]) -> tuple[Part, ...]:
         ),
         *(
             Part(
-                name=name, what=what, calls=layers, kernels=put_in, inputs=_hidden, run=_layer, reference=_exact_layer,
+                name=name, what=what, calls=layers, kernels=names, inputs=_hidden, run=_layer, reference=_exact_layer,
                 least_bytes=lambda T: (T * hidden + weights_of_layer(), T * hidden),
                 flops=lambda T: 2 * T * weights_of_layer() + 2 * hidden * T * (T + 1),
             )
-            for name, what, put_in in (
+            for name, what, names in (
                 ("qwen-joined-layer", "a whole layer with the norms joined to products", ("rmsnorm_linear",)),
                 ("qwen-layer", "a whole layer with every kernel", tuple(kernels)),
             )

@@ -15,12 +15,22 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from experiments.qwen import SIZES, another, for_each_shape, graphed, keeping_truths, the_model, weights_of_layer
+from experiments.qwen import (
+    SIZES,
+    another,
+    for_each_shape,
+    graphed,
+    keeping_truths,
+    put_in,
+    the_model,
+    weights_of_layer,
+)
 from experiments.qwen_compiled import compile_layers
 from experiments.qwen_parts import Part, parts
 from experiments.qwen_truth import exact_layer, exact_logits
 from lab import Case, Claim, Experiment, Operator, Profile
-from lab.kernels.patching import KERNELS, patch
+from lab.kernels.hugging_face import cache_name
+from lab.kernels.patching import KERNELS
 from lab.kernels.traffic import Traffic
 
 Prefill = Callable[[Tensor], Tensor]
@@ -45,9 +55,8 @@ def masks_of(model: Any, embeddings: Tensor) -> dict[str, Any]:
     """
     from transformers.masking_utils import create_causal_mask
 
-    mask = create_causal_mask(
-        config=model.config, inputs_embeds=embeddings, attention_mask=None, past_key_values=None
-    )  # fmt: skip
+    no_cache = {cache_name(create_causal_mask): None}
+    mask = create_causal_mask(config=model.config, inputs_embeds=embeddings, attention_mask=None, **no_cache)
     return {"full_attention": mask}
 
 
@@ -152,7 +161,7 @@ def _with_backend(backend: SDPBackend) -> Callable[..., Any]:
 
 def _patched(kernels: Collection[str]) -> Callable[..., Any]:
     def change(model: Any, embeddings: Tensor) -> Prefill:
-        patch(model, kernels)
+        put_in(model, kernels)
         return _as_it_is(model, embeddings)
 
     return _variant(change)

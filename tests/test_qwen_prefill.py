@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from experiments import qwen
-from experiments.qwen import another, for_each_shape, the_model
+from experiments.qwen import another, for_each_shape, put_in, the_model
 from experiments.qwen_compiled import compile_layers
 from experiments.qwen_prefill import (
     CASES,
@@ -19,7 +19,8 @@ from experiments.qwen_prefill import (
     prefill_traffic,
     prefilled,
 )
-from lab.kernels.patching import patch
+from lab.kernels import hugging_face
+from lab.kernels.patching import KERNELS, patch
 
 SMALL = {
     "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -108,6 +109,13 @@ def test_another_way_of_attention_has_the_same_weights_in_the_same_memory(small:
     assert (small.config._attn_implementation, other.config._attn_implementation) == ("sdpa", "eager")
     patch(other)
     assert not any("forward" in vars(module) for module in small.modules())
+
+
+def test_what_is_patched_only_in_part_is_not_measured(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_in(another(small, "sdpa"), KERNELS)
+    monkeypatch.setattr(hugging_face, "CACHE_NAMES", ("kept",))
+    with pytest.raises(RuntimeError, match=r"the patch is not whole:\n(.*\n)*left 2 × Qwen2DecoderLayer: its forward"):
+        put_in(another(small, "sdpa"), KERNELS)
 
 
 def test_the_traffic_counts_the_weights_of_the_model(small: Any) -> None:

@@ -4,7 +4,9 @@ Each takes the module as its first argument, like a method, and keeps no referen
 model uses its own weights. For a call that the kernel would compute differently, it calls the module's own forward.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
+from functools import wraps
 from types import FunctionType
 from typing import Any
 
@@ -18,6 +20,7 @@ from lab.kernels.rope import rope_qk
 
 Forward = Callable[..., Any]
 ROTATE = "apply_rotary_pos_emb"  # the function of their module that attentions call
+CACHE_NAMES = ("cache", "past_key_values")  # of the argument: since transformers 5.24, and before
 
 # PyTorch's activation → the kernel of the gated unit with this activation.
 GATED: Mapping[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]] = {
@@ -54,6 +57,31 @@ def gated_forward(gated: Callable[[Tensor, Tensor], Tensor]) -> Forward:
     return forward
 
 
+def cache_name(function: Forward) -> str:
+    """By which of its names a function of transformers takes the cache. ValueError if by none of them."""
+    parameters = inspect.signature(function).parameters
+    for name in CACHE_NAMES:
+        if name in parameters:
+            return name
+    raise ValueError(f"{function.__qualname__} takes no argument {' or '.join(CACHE_NAMES)}")
+
+
+def by_either_name(forward: Forward) -> Forward:
+    """`forward`, but it takes the cache by any name. The other one would be lost among its further arguments, and the
+    cache with it."""
+    name = cache_name(forward)
+    others = [other for other in CACHE_NAMES if other != name]
+
+    @wraps(forward)
+    def renamed(self: nn.Module, *arguments: Any, **more: Any) -> Any:
+        for other in others:
+            if other in more:
+                more[name] = more.pop(other)
+        return forward(self, *arguments, **more)
+
+    return renamed
+
+
 def attention_forward(own: FunctionType) -> Forward:
     """A copy of an attention's forward, in which the rotation of queries and keys is one kernel."""
     rotate = _rotation(own.__globals__[ROTATE])
@@ -62,7 +90,7 @@ def attention_forward(own: FunctionType) -> Forward:
     )
     if own.__kwdefaults__:  # the lab's guard of a run takes any such assignment for tampering
         forward.__kwdefaults__ = own.__kwdefaults__
-    return forward
+    return by_either_name(forward)
 
 
 def _rotation(own: Forward) -> Forward:

@@ -47,6 +47,8 @@ def _mask(fallback: Function, causal: Function) -> Function:
         batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0, kv_offset: int = 0,
         mask_function: Function = causal, attention_mask: Tensor | None = None, **more: Any,
     ) -> Tensor | None:  # fmt: skip
+        if is_lengths(attention_mask):  # made by `generate` for this step, before it calls the model
+            return attention_mask
         plain = mask_function is causal and attention_mask is None and more.get("dtype") in HALVES
         if plain and q_length == 1 and isinstance(q_offset, Tensor) and kv_offset == 0 and runs_here(q_offset):
             return (q_offset + 1).to(torch.int32).reshape(-1).expand(batch_size).contiguous()

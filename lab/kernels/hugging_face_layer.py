@@ -16,7 +16,7 @@ from lab.kernels.checks import runs_here
 from lab.kernels.decode_attention import decode_attention
 from lab.kernels.few_rows import MOST_ROWS, joined_linear, normed_gated_mlp
 from lab.kernels.gated_mlp import gated_mlp
-from lab.kernels.hugging_face import Forward
+from lab.kernels.hugging_face import Forward, by_either_name, cache_name
 from lab.kernels.hugging_face_attention import is_lengths
 from lab.kernels.rope_cache import rope_into_cache
 
@@ -25,20 +25,21 @@ PART = 64  # outputs: what products of several layers are made of
 
 def layer_forward(own: Forward, eps_name: str) -> Forward:
     """The forward of a layer that consists of norm, attention, norm and gated SiLU unit, with two residual sums."""
+    name = cache_name(own)
 
     def forward(
-        self: Any, hidden_states: Tensor, attention_mask: Any = None, position_ids: Any = None,
-        past_key_values: Any = None, use_cache: bool | None = False, position_embeddings: Any = None, **more: Any,
+        self: Any, hidden_states: Tensor, attention_mask: Any = None, position_ids: Any = None, cache: Any = None,
+        use_cache: bool | None = False, position_embeddings: Any = None, **more: Any,
     ) -> Tensor:  # fmt: skip
         x = hidden_states
         rest = {
-            "attention_mask": attention_mask, "position_ids": position_ids, "past_key_values": past_key_values,
-            "use_cache": use_cache, "position_embeddings": position_embeddings, **more,
+            "attention_mask": attention_mask, "position_ids": position_ids, name: cache, "use_cache": use_cache,
+            "position_embeddings": position_embeddings, **more,
         }  # fmt: skip
         norm = self.post_attention_layernorm
         if x.dtype not in HALVES or norm.weight.dtype != x.dtype or not runs_here(x):
             return own(self, x, **rest)  # type: ignore[no-any-return]
-        if is_lengths(attention_mask) and (kept := _static_layer(self, x, past_key_values)):
+        if is_lengths(attention_mask) and (kept := _static_layer(self, x, cache)):
             return _one_token(self, x, attention_mask, position_embeddings, kept, eps_name)
         attended, _ = self.self_attn(hidden_states=self.input_layernorm(x), **rest)
         normed, s = add_rmsnorm(attended, x, norm.weight, getattr(norm, eps_name))
@@ -47,7 +48,7 @@ def layer_forward(own: Forward, eps_name: str) -> Forward:
         sums = s.view(-1, s.shape[-1])
         return sums.addmm_(gated.view(-1, gated.shape[-1]), mlp.down_proj.weight.t()).view_as(s)
 
-    return forward
+    return by_either_name(forward)
 
 
 def few_rows_forward(own: Forward) -> Forward:

@@ -22,6 +22,7 @@ from lab.kernels.hugging_face import (
     ROTATE,
     Forward,
     attention_forward,
+    cache_name,
     gated_forward,
     gated_kernel,
     norm_forward,
@@ -36,6 +37,8 @@ KERNELS = (*USUAL, "attention", "rmsnorm_linear")
 ATTENTION = "attention"
 LAYER_PARTS = {"input_layernorm", "self_attn", "post_attention_layernorm", "mlp"}
 HEAD = "lm_head"
+# Modules of transformers whose wrappers change no result: one renames arguments, one checkpoints gradients.
+WRAPPERS = {"transformers.utils.deprecation", "transformers.modeling_layers"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +145,14 @@ def patch(model: nn.Module, kernels: Collection[str] = USUAL) -> Patch:
             print(patched)
             model(tokens)
 
-    model: of the Llama, Mistral, Qwen2, Qwen3, Gemma, Gemma 2 or Gemma 3 family of transformers 5, with its weights
-    loaded. kernels: of "rmsnorm" (norms, also of queries and keys), "rope" (the rotation of both), "glu" (the gated
-    unit of an MLP), "attention" (as an implementation of its own in transformers) and "rmsnorm_linear" (norms joined
-    with the products and residual sums beside them, for float16 and bfloat16); by default the first three. With the
-    last two, one new token with a static cache takes seven launches a layer. Weights, names and state dict stay as they
-    are. Hooks still run, except those of modules inside a layer that "rmsnorm_linear" joined. TypeError if `model` is
-    not a module, ValueError for an unknown kernel and for a model in which nothing could be replaced.
+    model: of the Llama, Mistral, Qwen2, Qwen3, Gemma, Gemma 2 or Gemma 3 family of transformers from 5.10.1 on,
+    with its weights loaded. kernels: of "rmsnorm" (norms, also of queries and keys), "rope" (the rotation of both),
+    "glu" (the gated unit of an MLP), "attention" (as an implementation of its own in transformers) and "rmsnorm_linear"
+    (norms joined with the products and residual sums beside them, for float16 and bfloat16); by default the first
+    three. With the last two, one new token with a static cache takes seven launches a layer. Weights, names and state
+    dict stay as they are. Hooks still run, except those of modules inside a layer that "rmsnorm_linear" joined.
+    TypeError if `model` is not a module, ValueError for an unknown kernel and for a model in which nothing could be
+    replaced.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"patch: model is a {type(model).__name__}; accepted is a torch.nn.Module")
@@ -201,7 +205,7 @@ def _fitted(kernel: str, model: nn.Module, module: nn.Module) -> tuple[Forward, 
         raise _Unfit(f"a class of {type(module).__module__} that is not known")
     if "forward" in vars(module):
         raise _Unfit("its forward has been replaced already")
-    own = type(module).forward
+    own = _unwrapped(type(module).forward)
     if not isinstance(own, FunctionType) or hasattr(own, "__wrapped__"):
         raise _Unfit("its forward is wrapped in another function")
     if kernel == "rmsnorm":
@@ -209,6 +213,19 @@ def _fitted(kernel: str, model: nn.Module, module: nn.Module) -> tuple[Forward, 
     if kernel == "rmsnorm_linear":
         return _joined(module, own, family)
     return _gated(module, own) if kernel == "glu" else _rotating(model, own, family)
+
+
+def _check_cache(own: FunctionType) -> None:
+    try:
+        cache_name(own)
+    except ValueError as unknown:
+        raise _Unfit("its forward takes a cache by no name that is known") from unknown
+
+
+def _unwrapped(forward: Any) -> Any:
+    while hasattr(forward, "__wrapped__") and getattr(forward, "__globals__", {}).get("__name__") in WRAPPERS:
+        forward = forward.__wrapped__
+    return forward
 
 
 def _norm(module: Any, own: FunctionType, family: Family) -> tuple[Forward, str, str]:
@@ -246,6 +263,7 @@ def _joined(module: Any, own: FunctionType, family: Family) -> tuple[Forward, st
     names = set(own.__code__.co_names)
     if names != LAYER_PARTS or family.offset:
         raise _Unfit("it is not a layer of two plain norms, an attention and a gated unit")
+    _check_cache(own)
     norms = (module.input_layernorm, module.post_attention_layernorm)
     known = ((norms[0], "RMSNorm"), (norms[1], "RMSNorm"), (module.self_attn, "Attention"), (module.mlp, "MLP"))
     if any(type(part).__qualname__ != family.prefix + ending for part, ending in known):
@@ -256,9 +274,10 @@ def _joined(module: Any, own: FunctionType, family: Family) -> tuple[Forward, st
     if kernel != "swiglu" or about != "no biases":
         raise _Unfit(f"its gated unit is {kernel} with {about}; the kernel is for SiLU without biases")
     with torch.no_grad():
-        if not turns_half_split(type(module.self_attn).forward.__globals__[ROTATE]):
+        if not turns_half_split(_unwrapped(type(module.self_attn).forward).__globals__[ROTATE]):
             raise _Unfit(f"{ROTATE} is not the half-split rotation that its class is known for")
-    return layer_forward(own, family.eps_name), "rmsnorm_linear", "norms joined with products and residual sums"
+    forward = layer_forward(type(module).forward, family.eps_name)
+    return forward, "rmsnorm_linear", "norms joined with products and residual sums"
 
 
 def _attending(model: Any, module: Any) -> str:
@@ -283,6 +302,7 @@ def _attending(model: Any, module: Any) -> str:
 def _rotating(model: nn.Module, own: FunctionType, family: Family) -> tuple[Forward, str, str]:
     if ROTATE not in own.__code__.co_names or ROTATE not in own.__globals__:
         raise _Unfit(f"its forward does not call {ROTATE}")
+    _check_cache(own)
     with torch.no_grad():
         if not turns_half_split(own.__globals__[ROTATE]):
             raise _Unfit(f"{ROTATE} is not the half-split rotation that its class is known for")

@@ -1,6 +1,7 @@
 """Kernels in living models: tiny random ones of each family, on the CPU through Triton's interpreter or on a GPU."""
 
 import copy
+import functools
 from collections import Counter
 from types import MethodType
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from lab.kernels.hugging_face import cache_name
 from lab.kernels.patching import USUAL, Patch, patch
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed; the extra 'models' brings it")
@@ -104,7 +106,8 @@ def test_one_token_after_others_from_a_cache(family: str, device: str, tokens: T
     whole = logits(model, tokens)
     with patch(model), torch.no_grad():
         first = model(tokens[:, :-1], use_cache=True)
-        last = model(tokens[:, -1:], past_key_values=first.past_key_values, use_cache=True).logits
+        name = cache_name(model.forward)
+        last = model(tokens[:, -1:], **{name: first[name]}, use_cache=True).logits
     torch.testing.assert_close(last[:, 0], whole[:, -1], rtol=1e-5, atol=5e-6)
 
 
@@ -263,6 +266,22 @@ def test_a_known_class_that_computes_something_else_is_left(device: str, monkeyp
         "it computes something else than the RMSNorm that its class is known for"
     }
     assert {each.kernel for each in patched.replaced} == {"geglu_tanh", "rope_qk"}
+
+
+def test_a_forward_that_somebody_wrapped_is_left(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = made("llama", device)
+    kind = type(model.model.norm)
+    own = kind.forward
+
+    @functools.wraps(own)
+    def doubled(self: Any, x: Tensor) -> Tensor:
+        result: Tensor = 2 * own(self, x)
+        return result
+
+    monkeypatch.setattr(kind, "forward", doubled)
+    assert {(each.kind, each.reason) for each in patch(model).left} == {
+        ("LlamaRMSNorm", "its forward is wrapped in another function")
+    }
 
 
 def test_another_rotation_is_left(device: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lab.kernels import hugging_face_attention, hugging_face_layer
+from lab.kernels import hugging_face, hugging_face_attention, hugging_face_layer
+from lab.kernels.hugging_face import CACHE_NAMES, cache_name
 from lab.kernels.hugging_face_attention import NAME
 from lab.kernels.patching import KERNELS, patch
 
@@ -148,9 +149,9 @@ def test_one_token_with_a_static_cache_takes_the_short_way_where_heads_have_no_n
     model = made(family)
     before = logits(model, tokens)[:, -1]
     with patch(model, ("attention", "rmsnorm_linear")):
-        cache = transformers.StaticCache(config=model.config, max_cache_len=20)
-        model(tokens[:, :-1], past_key_values=cache, use_cache=True)
-        after = model(tokens[:, -1:], past_key_values=cache, use_cache=True).logits[:, -1].float()
+        cache = {cache_name(model.forward): transformers.StaticCache(config=model.config, max_cache_len=20)}
+        model(tokens[:, :-1], **cache, use_cache=True)
+        after = model(tokens[:, -1:], **cache, use_cache=True).logits[:, -1].float()
     layers = SIZES["num_hidden_layers"]
     assert calls["_one_token"] == (0 if family == "Qwen3" else layers)
     assert calls["decode_attention"] == (layers if family == "Qwen3" else 0)  # the short way has its own
@@ -159,12 +160,49 @@ def test_one_token_with_a_static_cache_takes_the_short_way_where_heads_have_no_n
 
 
 @torch.no_grad()
+def test_lengths_that_generate_made_before_are_taken_as_they_are(tokens: Tensor, calls: Counter[str]) -> None:
+    model = made("Llama")
+    before = logits(model, tokens)[:, -1]
+    lengths = torch.full((len(tokens),), tokens.shape[1], dtype=torch.int32, device=tokens.device)
+    with patch(model, ("attention", "rmsnorm_linear")):
+        cache = {cache_name(model.forward): transformers.StaticCache(config=model.config, max_cache_len=20)}
+        model(tokens[:, :-1], **cache)
+        after = model(tokens[:, -1:], attention_mask=lengths, **cache).logits[:, -1].float()
+    assert calls["_one_token"] == SIZES["num_hidden_layers"]
+    torch.testing.assert_close(after, before, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("name", CACHE_NAMES)
+@torch.no_grad()
+def test_a_replaced_layer_and_its_attention_take_a_cache_by_either_name(name: str, tokens: Tensor) -> None:
+    model = made("Llama")
+    cache = transformers.DynamicCache(config=model.config)
+    x = model.model.embed_tokens(tokens)
+    angles = model.model.rotary_emb(x, torch.arange(x.shape[1], device=x.device)[None])
+    layer = model.model.layers[0]
+    with patch(model, ("rope", "rmsnorm_linear")):
+        for times, part in enumerate((layer, layer.self_attn), 1):
+            part(x, attention_mask=None, position_embeddings=angles, **{name: cache})
+            assert cache.get_seq_length() == times * x.shape[1]
+
+
+def test_parts_that_take_a_cache_by_an_unknown_name_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of another version of transformers might."""
+    monkeypatch.setattr(hugging_face, "CACHE_NAMES", ("kept",))
+    patched = patch(made("Llama"), ("rope", "rmsnorm_linear"))
+    assert {(each.kind, each.reason) for each in patched.left} == {
+        (f"Llama{part}", "its forward takes a cache by no name that is known") for part in ("Attention", "DecoderLayer")
+    }
+
+
+@torch.no_grad()
 def test_one_token_with_a_growing_cache(tokens: Tensor, calls: Counter[str]) -> None:
     model = made("Llama")
     before = logits(model, tokens)[:, -1]
     with patch(model, ("attention",)):
-        cache = model(tokens[:, :-1], use_cache=True).past_key_values
-        after = model(tokens[:, -1:], past_key_values=cache).logits[:, -1].float()
+        name = cache_name(model.forward)
+        cache = model(tokens[:, :-1], use_cache=True)[name]
+        after = model(tokens[:, -1:], **{name: cache}).logits[:, -1].float()
     assert calls["decode_attention"] == SIZES["num_hidden_layers"]
     torch.testing.assert_close(after, before, rtol=0.02, atol=0.02)
 
