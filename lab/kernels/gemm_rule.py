@@ -1,13 +1,17 @@
 """Chooses the launch of a matrix product: by a rule on its shape, and by what GPU and operands allow.
 
-The rule was fitted to the times of 13 tiles at 207 products of 80 to 4096 rows on an H100, in CUDA graphs, in bfloat16.
-Its choices take 2 % longer than the best tile. Where rows are aligned to lines, cuBLAS takes 0.95 of their time in the
-geometric mean of 96 products. Those of one to three waves are the hard ones, because cuBLAS has tiles of any multiple
-of 8 columns: at worst it takes 0.80 (784 rows). At 42 other aligned products, which the rule was not fitted to, it was
-0.95 too, and at worst 0.65 (1152 × 4096 × 11,008, where small tiles take longer than estimated).
+The rule was fitted to the times of 13 tiles at 207 products of 80 to 4096 rows on an H100, in CUDA graphs, in bfloat16:
+its choices took 2 % longer than the best tile. Tiles of which the groups of warps take turns, and the rate at which the
+cache delivers operands that are larger than it, were fitted later, at 35 products.
 
-Where rows are not aligned, such as those of 1000 or 3000 elements, programs share tiles of b: cuBLAS takes 0.87 of the
-time at 111 products (0.71 before), at worst 0.53 (784 × 1504 × 5000).
+`lab zoo matmul` measures products that no experiment lists. The goal is 0.9 of cuBLAS; on an H100, of 23 products 17
+reach it, and the median is 0.99 (run h100-zoo-products-2026-11-26). What misses it:
+- Products of one to three waves of tiles, such as 784 × 4096 × 4096 (0.83), 3001 × 1536 × 4096 (0.83) and 1024 × 1536 ×
+  8960 (0.88): cuBLAS has tiles of any multiple of 8 columns, and computes the transpose of y where that fits better.
+- Rows that are not aligned to lines, such as 784 × 1504 × 3000 (0.58): a row of a tile lies in two lines, and programs
+  share tiles of b only.
+- 65,537 × 64 × 1000 (0.29), which the rule gives to the kernel by pointers, as all products of up to 64 columns: it
+  should not if rows are many. Not changed yet, because it must be measured.
 
 Tried, and slower:
 - Stream-K, which gives every program the same number of steps: on an H200 at 2048³ 34 µs (24.5 by whole tiles), at
@@ -299,9 +303,8 @@ def fp8_rule(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool)
     """For (M, N, K) of float8. Adding up in float32 needs registers for two sums, so its tiles are smaller. With scales
     of blocks, steps are 128 of K, and K is not split.
 
-    Goal missed: 0.95 of torch._scaled_mm at 2048 × 18,944 × 3584 with scales of rows. On an H100 the product reaches
-    0.942 in single calls and 0.949 in CUDA graphs; its tensor pipe is active for 85.5 % of the time, with
-    torch._scaled_mm for 96.8 % (run h100-matrix-2026-11-26). The rule takes tiles of 128 × 256 there, in three stages.
+    On an H100, 2048 × 18,944 × 3584 with scales of rows reaches 0.974 of the speed of torch._scaled_mm in single calls
+    and 0.978 in CUDA graphs since the groups of warps take turns there (run h100-fp8-2026-11-26); before it was 0.944.
     """
     M, _, K = shape
     if M <= FEW_ROWS or not K:
