@@ -52,6 +52,15 @@ def test_rows_with_long_names_hold_them_whole_and_do_not_overlap() -> None:
         assert heights[-1] < float(height)
 
 
+@pytest.mark.parametrize("values", [[0.98, 1.1], [0.29, 3.2], [0.5, 1.3], [0.05, 20.0]], ids=str)
+def test_the_texts_of_a_logarithmic_axis_do_not_overlap(values: list[float]) -> None:
+    drawn = strips("a", "A", [Strip(label="a", series="triton", values=values, text="1")], (0.98, 1.02), "")
+    at = sorted(float(x) for x in re.findall(r'<text x="([\d.]+)"[^>]*class="tick"', drawn))
+    assert at
+    assert "1×</text>" in drawn
+    assert all(after - before >= 30 for before, after in itertools.pairwise(at))
+
+
 def test_a_scale_is_logarithmic() -> None:
     scale = Scale(low=0.5, high=200.0, start=0.0, end=300.0)
     assert scale.decades() == [1.0, 10.0, 100.0]

@@ -279,10 +279,25 @@ def test_each_operator_counts_from_its_own_level_on(tmp_path: Path) -> None:
         assert {name: each["level_cases"] for name, each in scope["operators"].items()} == {"softmax": 3, "gemm": 4}
         assert scope["rivals"]["torch-matmul"]["level_cases"] == 4
         assert (scope["all"]["level_cases"], scope["all"]["cases"]) == (7, 8)
+    assert shown["wrong"] == []
     text = Page(tmp_path / "site" / "zoo" / "index.html").text
+    assert "Refused" not in text
     assert "“level” is 0.98 (Matmul: 0.9) or more." in text
     assert "a ratio near 0.98 (Matmul: 0.9) may lie on its other side." in text
     assert "lab zoo softmax matmul --sample 4 --sweeps 5" in text
+
+
+def test_a_shape_where_our_result_was_wrong_is_named(tmp_path: Path) -> None:
+    plan = plan_of("tour", experiments=[SOFTMAX], include=(), protocol=SCREENING)
+    wrong = {(LOST, "lab"): ("wrong", "the error is 4 times the tolerance")}
+    records = records_of(plan, TIMES, noise=0.0001, outcomes=wrong)
+    publish(tmp_path / "evidence", write_run(tmp_path / "tour", plan, records))
+    shown = _built(tmp_path)
+    assert shown["wrong"] == [LOST]
+    assert all(LOST not in scope["cases"] for scope in shown["scopes"].values())
+    text = Page(tmp_path / "site" / "zoo" / "index.html").text
+    (lost,) = (case for case in SOFTMAX.cases if case.name == LOST)
+    assert f"wrong by the check: Softmax {'×'.join(map(str, lost.shape))} " in text
 
 
 def test_a_site_without_such_a_run_has_no_such_page(tmp_path: Path) -> None:

@@ -130,7 +130,8 @@ class Strip:
 
 STRIP = Frame(376.0, 26.0, 136.0, 50.0, 4.0, 22.0)
 LONGEST_OF_STRIP = 20
-RATIOS = (0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0)  # where a logarithmic axis has ticks
+RATIOS = (0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0)  # where a logarithmic axis may have ticks
+TICK_APART = 34.0  # from the middle of one tick's text to the next
 
 
 def strips(name: str, title: str, rows: Sequence[Strip], band: tuple[float, float], better: str) -> Markup:
@@ -140,10 +141,9 @@ def strips(name: str, title: str, rows: Sequence[Strip], band: tuple[float, floa
     named, bottom = _rows([label_lines(row.label, LONGEST_OF_STRIP) for row in rows])
     left, right = axis.at(band[0]), axis.at(band[1])
     parts = [element("rect", class_name="band", x=left, y=STRIP.top, width=right - left, height=bottom - STRIP.top)]
-    for tick in RATIOS:
-        if axis.low < tick < axis.high:
-            at = axis.at(tick)
-            parts += [line(at, STRIP.top, at, bottom, "axis"), text(at, bottom + 14, f"{tick:g}×", "tick", "middle")]
+    for tick in _ticks(axis):
+        at = axis.at(tick)
+        parts += [line(at, STRIP.top, at, bottom, "axis"), text(at, bottom + 14, f"{tick:g}×", "tick", "middle")]
     for each, row in zip(rows, named, strict=True):
         y = row.middle
         marks = (element("circle", class_name="mark faint", cx=axis.at(value), cy=y, r=4.0) for value in each.values)
@@ -155,6 +155,16 @@ def strips(name: str, title: str, rows: Sequence[Strip], band: tuple[float, floa
         )  # fmt: skip
     about = f"{better}, on a logarithmic axis. Tables below hold the worst and each row's spread."
     return picture(STRIP.width, bottom + STRIP.below, name, title, about, *parts)
+
+
+def _ticks(axis: Scale) -> list[float]:
+    """The RATIOS on the axis whose texts do not overlap, beginning with those nearest to 1."""
+    chosen: list[float] = []
+    for tick in sorted(RATIOS, key=lambda ratio: abs(math.log(ratio))):
+        apart = all(abs(axis.at(tick) - axis.at(other)) >= TICK_APART for other in chosen)
+        if axis.low < tick < axis.high and apart:
+            chosen.append(tick)
+    return chosen
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

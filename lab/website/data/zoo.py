@@ -51,6 +51,7 @@ class ZooOfGpu:
     ]
     shapes: int
     measured_again: Annotated[int, "The shapes that a later run measured again by the usual protocol."]
+    wrong: Annotated[tuple[str, ...], "The cases at which a result of the lab's kernel was wrong: they have no times."]
     scopes: ByScope[ScopeOfZoo]
 
 
@@ -75,6 +76,7 @@ def _gpu(parts: Sequence[Part]) -> ZooOfGpu:
         levels={operator_of(part.item): level_of(part.item.plan) for part in parts},
         shapes=sum(len(part.cases) for part in parts),
         measured_again=sum(len(part.cases) for part in parts if part.again),
+        wrong=tuple(case.name for part in parts for case in part.cases if _is_wrong(part.item, case.name)),
         scopes={scope: _scope(parts, scope) for scope in parts[0].item.plan.scopes},
     )
 
@@ -107,6 +109,12 @@ def _scope(parts: Sequence[Part], scope: str) -> ScopeOfZoo:
         rivals={rival: spread(against[rival]) for rival in sorted(against) if against[rival]},
         all=spread(every) if every else None,
     )
+
+
+def _is_wrong(item: Judged, case: str) -> bool:
+    cells = item.data["cells"][case]
+    ours = {claim.subject for claim in item.plan.claims}
+    return any(cells[name]["outcome"] == "wrong" for name in ours & cells.keys())
 
 
 def _is_proven(item: Judged, case: str, scope: str) -> bool:

@@ -105,7 +105,7 @@ def _gpu(gpu: str, parts: Sequence[Part], view: DataView) -> View:
     first, show = items[0], ratio(set(view.value("levels").values()))
     return View(
         name=gpu, runs=[_run(run, view.at("runs", run_id)) for run_id, run in by_run(parts).items()],
-        again=_again(parts, view), went_on=_went_on(parts), commands=list(_commands(parts)),
+        again=_again(parts, view), went_on=_went_on(parts), commands=list(_commands(parts)), wrong=_wrong(parts, view),
         in_place=any(len({claim.subject for claim in item.plan.claims}) > 1 for item in items),
         goal=_goal(view, first.plan.scopes), shapes=view.figure("shapes"),
         screened=any(map(is_screening, items)), levels=_levels(view),
@@ -161,6 +161,13 @@ def _again(parts: Sequence[Part], view: DataView) -> Words:
         ),
         *links, ".",
     )  # fmt: skip
+
+
+def _wrong(parts: Sequence[Part], view: DataView) -> str:
+    """Where our kernel has no time because its result was wrong; nothing where there is no such shape."""
+    names = view.value("wrong")
+    labels = [case_label(case) for part in parts for case in part.cases if case.name in names]
+    return listed(labels) if labels else ""
 
 
 def _went_on(parts: Sequence[Part]) -> Words:
