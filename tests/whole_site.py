@@ -98,6 +98,7 @@ class Whole:
     def __init__(self, folder: Path, like: "Whole | None" = None) -> None:
         self.folder = folder
         self.files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        self._names = frozenset(self.files)
         self.pages = {
             name: like.pages[name] if like and self._shares(name, like) else Page(folder / name, folder)
             for name in self.files
@@ -117,7 +118,7 @@ class Whole:
         """Whether a link of a file leads to a file of the site and, with a fragment, to something in it."""
         target = urlsplit(urljoin(f"file:///site/{page}", link))
         name = unquote(target.path).removeprefix("/site/")
-        exists = name in self.files and unquote(target.path).startswith("/site/")
+        exists = name in self._names and unquote(target.path).startswith("/site/")
         return exists and (not target.fragment or name not in self.pages or self.holds(name, target.fragment))
 
     def holds(self, name: str, fragment: str) -> bool:

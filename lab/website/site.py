@@ -1,7 +1,8 @@
 """Definitions + evidence + decisions → the whole site: gather everything first, then write what is new of it."""
 
 import gc
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,7 +70,8 @@ def build_site(
     """
     _refuse_to_replace(out)  # before all of the evidence is judged
     log = read_log(promoted / publication_log.NAME)
-    context = replace(gather(load_evidence(promoted), decisions, base_url, log=log), samples=samples)
+    with _no_search_for_cycles():
+        context = replace(gather(load_evidence(promoted), decisions, base_url, log=log), samples=samples)
     files = write_site(context, BUILDERS, out, remembered)
     return f"{out}: {len(context.current)} experiments, {len(context.decisions)} decisions, {files} files"
 
@@ -138,15 +140,23 @@ def write_site(context: SiteContext, builders: PageBuilders, out: Path, remember
 
     LabError where it cannot be written, or where `out` holds anything but a site.
     """
-    gc.disable()  # to look for cycles, of which pages leave none, takes a twentieth of a build
     try:
         _refuse_to_replace(out)
-        parts = replace_site(out, remembered, Builder(context, builders).fill)
+        with _no_search_for_cycles():
+            parts = replace_site(out, remembered, Builder(context, builders).fill)
     except OSError as refusal:
         raise LabError(f"{out}: the site cannot be written there ({refusal.strerror}); choose another folder") from None
+    return sum(len(part.files) for part in parts.values())
+
+
+@contextmanager
+def _no_search_for_cycles() -> Iterator[None]:
+    """Neither judging nor pages leave any, and to look for them takes a twentieth of a build."""
+    gc.disable()
+    try:
+        yield
     finally:
         gc.enable()
-    return sum(len(part.files) for part in parts.values())
 
 
 def _refuse_to_replace(out: Path) -> None:
