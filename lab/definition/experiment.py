@@ -45,11 +45,13 @@ class Operator:
     inputs(shape, dtype, device, seed) gives the call's arguments; reference(*arguments) gives float64, or
     a tuple where there are several results; traffic(shape, itemsize) gives Traffic. A result may differ from
     the truth by `tolerance` machine epsilons of its dtype, times (|truth| + `scale`); or by twice what
-    `standard`, the implementation that users trust, differs on the same inputs. `edges` names the unusual
-    inputs that must come out right too. `output_dtype` names the dtype of the results, where it is not that of
-    the first input. `outputs` says all of that for each result, in place of `tolerance`, `scale` and
-    `output_dtype`, where it is not the same for all. `outlier_scale`: stands for `scale` where a few elements of the
-    inputs decide, if the results are larger then. `costly_reference`: it takes so long, as of a whole model, that
+    `standard`, the implementation that users trust, differs on the same inputs. summed_magnitudes(*arguments), for
+    results that add up many products, gives Σ|a·b| as `reference` gives the sums; a small share of that is allowed
+    besides (LONG_SUM_ALLOWANCE of lab/worker/correctness.py). `edges` names the unusual inputs that must come out
+    right too. `output_dtype` names the dtype of the results, where it is not that of the first input. `outputs` says
+    all of that for each result, in place of `tolerance`, `scale` and `output_dtype`, where it is not the same for
+    all. `outlier_scale`: stands for `scale` where a few elements of the inputs decide, if the results are larger
+    then. `costly_reference`: it takes so long, as of a whole model, that
     inputs which no edge names are tried in the first sweep only, and timed calls of the control are not compared.
     """
 
@@ -61,6 +63,7 @@ class Operator:
     scale: float = 1.0
     outlier_scale: float = 0.0
     standard: Function | None = None
+    summed_magnitudes: Function | None = None
     edges: tuple[str, ...] = ()
     output_dtype: str = ""
     outputs: tuple[Output, ...] = ()

@@ -127,7 +127,9 @@ class Correctness:
     passed: bool
     seeds: tuple[int, ...]
     worst_absolute_error: float
-    worst_tolerance_share: float  # largest |error| / tolerance; above 1 fails, unless the standard errs as much
+    # Largest |error| / tolerance; above 1 fails, unless the standard errs as much. Of long sums, if |error| exceeds the
+    # tolerance: what is left of |error| after LONG_SUM_ALLOWANCE of lab/worker/correctness.py.
+    worst_tolerance_share: float
     message: str
     standard_tolerance_share: float = added(2, 0.0)  # the standard implementation's own, on the same inputs
     edges: tuple[Edge, ...] = added(2, ())  # asked until they are answered

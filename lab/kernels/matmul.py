@@ -125,6 +125,11 @@ def matmul_reference(a: Tensor, b: Tensor, bias: Tensor | None = None, activatio
     return activation_reference(activation, y if bias is None else y + bias.double())
 
 
+def matmul_magnitudes(a: Tensor, b: Tensor) -> Tensor:
+    """Σ|a·b| of each sum, in float64: what its rounding errors are measured by."""
+    return a.abs().double() @ b.abs().double()
+
+
 def matmul_inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Tensor, Tensor]:
     """(a, b) of normal data for shape (M, N, K); b is the transpose of an (N, K) weight, as in a linear layer."""
     M, N, K = shape

@@ -10,6 +10,7 @@ import torch
 from factory import DOUBLING
 from torch import Tensor
 
+from experiments.matmul_tiling import GEMM
 from lab.definition.experiment import EDGES, Output
 from lab.evidence.record import Correctness
 from lab.worker.correctness import check_output, check_profile, verdict
@@ -460,3 +461,99 @@ def test_the_standards_error_on_one_result_excuses_no_error_on_another() -> None
     assert right(x * 2 + 1e-4, x * 3)
     assert not right(x * 2, x * 3 + 1e-4)
     assert not right(x * 2 + 1e-4, x * 3 + 1e-4)
+
+
+# Long sums of products
+
+PRODUCT = dataclasses.replace(GEMM, standard=None)
+STRICT = dataclasses.replace(PRODUCT, summed_magnitudes=None)
+Rounding = Callable[[Tensor], Tensor]
+
+
+def factors(shape: tuple[int, int, int], dtype: torch.dtype, mean: float = 0.0) -> tuple[Tensor, Tensor]:
+    a, b = PRODUCT.inputs(shape, dtype, "cpu", 1)
+    return (a.float() + mean).to(dtype), b
+
+
+def added_in_order(a: Tensor, b: Tensor, rounded: Rounding) -> Tensor:
+    """The product as matrix units make it: in one chain, whose sum is rounded after every 16 terms."""
+    total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.float64)
+    for first in range(0, a.shape[1], 16):
+        part = slice(first, first + 16)
+        total = rounded(total + a[:, part].double() @ b[part].double())
+    return total.to(a.dtype)
+
+
+def cut_to_24_bits(total: Tensor) -> Tensor:
+    return (total.view(torch.int64) >> 29 << 29).view(torch.float64)
+
+
+def rounded_to(dtype: torch.dtype) -> Rounding:
+    return lambda total: total.to(dtype).double()
+
+
+LONG = (((1, 1024, 32_769), torch.float16, 0.0), ((16, 512, 11_008), torch.bfloat16, 100.0))
+
+
+@pytest.mark.parametrize(("shape", "dtype", "mean"), LONG)
+def test_a_long_sum_that_is_cut_off_at_24_bits_is_right(
+    shape: tuple[int, int, int], dtype: torch.dtype, mean: float
+) -> None:
+    a, b = factors(shape, dtype, mean)
+    y = added_in_order(a, b, cut_to_24_bits)
+    strict, check = check_output(STRICT, y, (a, b)), check_output(PRODUCT, y, (a, b))
+    assert strict.tolerance_share > 2
+    assert check.tolerance_share <= 1
+    assert check.absolute_error == strict.absolute_error
+
+
+@pytest.mark.parametrize(("shape", "dtype", "mean"), LONG)
+def test_a_long_sum_in_float32_is_right(shape: tuple[int, int, int], dtype: torch.dtype, mean: float) -> None:
+    a, b = factors(shape, dtype, mean)
+    assert check_output(PRODUCT, added_in_order(a, b, rounded_to(torch.float32)), (a, b)).tolerance_share <= 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(16, 256, 512), (16, 256, 4096), (1, 512, 32_769)], ids=str)
+def test_a_sum_without_its_last_product_is_wrong(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+    a, b = factors(shape, dtype)
+    y = (a[:, :-1].double() @ b[:-1].double()).to(dtype)
+    assert check_output(PRODUCT, y, (a, b)).tolerance_share > 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(16, 256, 512), (16, 256, 4096), (1, 512, 32_769)], ids=str)
+def test_a_sum_in_sixteen_bits_is_wrong(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+    a, b = factors(shape, dtype)
+    assert check_output(PRODUCT, added_in_order(a, b, rounded_to(dtype)), (a, b)).tolerance_share > 2
+
+
+def test_parts_of_a_sum_that_are_rounded_to_sixteen_bits_are_wrong() -> None:
+    a, b = factors((16, 256, 4096), torch.float16)
+    y = (a[:, :2048].double() @ b[:2048].double()).half() + (a[:, 2048:].double() @ b[2048:].double()).half()
+    assert check_output(PRODUCT, y, (a, b)).tolerance_share > 2
+
+
+def test_magnitudes_are_summed_only_where_the_tolerance_is_exceeded() -> None:
+    def magnitudes(a: Tensor, b: Tensor) -> Tensor:
+        raise AssertionError
+
+    a, b = factors((4, 8, 16), torch.float16)
+    operator = dataclasses.replace(PRODUCT, summed_magnitudes=magnitudes)
+    assert check_output(operator, PRODUCT.reference(a, b).half(), (a, b)).tolerance_share <= 1
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_sum_that_is_no_number_allows_nothing(value: float) -> None:
+    operator = dataclasses.replace(DOUBLING, summed_magnitudes=lambda x: torch.full_like(x, value, dtype=torch.float64))
+    assert check_output(operator, torch.ones(4) + 1e-4, (torch.full((4,), 0.5),)).tolerance_share > 100
+
+
+def test_what_a_long_sum_may_cost_comes_on_top_of_the_standards_error() -> None:
+    """Else an operator that allows more would refuse what it took before."""
+    operator = dataclasses.replace(
+        DOUBLING, standard=lambda x: x * 2 + 1e-4, summed_magnitudes=lambda x: torch.full_like(x, 50.0).double()
+    )
+    for error, right in ((1.9e-4, True), (2.4e-4, True), (2.6e-4, False)):
+        check = check_output(operator, torch.ones(4) + error, (torch.full((4,), 0.5),))
+        assert verdict([check], SEEDS).passed is right

@@ -51,8 +51,10 @@ def case_correctness(item: Judged, case: PlannedCase, view: DataView) -> Fold | 
     table = PageTable(label="Correctness", heads=(*CHECKED, *words(*edges)), rows=rows)
     lead = ("Checked on this shape before anything was timed, in every sweep, and again on timed outputs, against a "
             "float64 reference. Share is the largest error over what is tolerated: above one is wrong, unless the "
-            "error is at most twice that of the standard implementation. Edge inputs are out of the ordinary on "
-            "purpose; an implementation may refuse one by raising an error.",)  # fmt: skip
+            "error is at most twice that of the standard implementation. Of long sums of products a share may leave "
+            "out what the rounding of the sums costs: at most a small part of the sum of the products’ magnitudes. "
+            "Edge inputs are out of the ordinary on purpose; an implementation may refuse one by raising an "
+            "error.",)  # fmt: skip
     return Fold(id="correctness", title="Correctness", lead=lead, tables=(table,)) if rows else None
 
 
@@ -177,7 +179,9 @@ def correctness_fold(item: Judged, view: DataView) -> Fold | None:
     lead = ("Before anything is timed, each implementation is held against a float64 reference on the shapes that "
             "are timed, with fresh inputs in every sweep and with edge inputs, and again on timed outputs. A wrong "
             "result is never timed. Share is the largest error over what is tolerated; above one is wrong, unless "
-            "the error is at most twice that of the standard implementation on the same inputs.",)  # fmt: skip
+            "the error is at most twice that of the standard implementation on the same inputs. Of long sums of "
+            "products a share may leave out what the rounding of the sums costs: at most a small part of the sum of "
+            "the products’ magnitudes.",)  # fmt: skip
     table = PageTable(label="Correctness", kind="errors stacks", heads=heads, rows=rows)
     return Fold(id="correctness", title="Correctness", lead=lead, tables=(table,)) if rows else None
 
