@@ -2,6 +2,7 @@
 
 import gc
 import signal
+import inspect
 import sys
 import time
 from collections.abc import Callable
@@ -79,11 +80,11 @@ def test_a_model_can_be_patched_under_the_hook() -> None:
     events = ("object.__setattr__", "object.__delattr__")  # the second if the value is None
     sys.addaudithook(lambda event, what: assigned.append(what[1]) if armed and event in events else None)
 
-    def forward(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Any:
+    def forward(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, past_key_values: Any = None) -> Any:
         return apply_rotary_pos_emb(q, k, cos, sin)  # type: ignore[name-defined]  # noqa: F821
 
     own = FunctionType(forward.__code__, {ROTATE: lambda q, k, *_: (q, k)}, "forward")
-    patched = attention_forward(own)
+    patched = inspect.unwrap(attention_forward(own))
     armed.clear()
     assert isinstance(patched, FunctionType)
     assert patched.__globals__[ROTATE] is not own.__globals__[ROTATE]
