@@ -1,8 +1,8 @@
 """Hooks, handlers and timers that a call left are detected when the clock stops, and removed."""
 
 import gc
-import signal
 import inspect
+import signal
 import sys
 import time
 from collections.abc import Callable
