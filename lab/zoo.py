@@ -85,9 +85,9 @@ def describe_standing(experiment: ExperimentResult) -> Iterator[str]:
         if not ranked:
             yield "  no shape at which both the lab's kernel and a rival were measured"
             continue
-        summary, level = spread(ranked), level_of(experiment.plan)
+        summary, level = spread(ranked, len(missing)), level_of(experiment.plan)
         yield (
-            f"  best rival's p50 over the lab's at {summary.cases} shapes: smallest {summary.smallest:.3f}, at 5 % "
+            f"  best rival's p50 over the lab's at {len(ranked)} shapes: smallest {summary.smallest:.3f}, at 5 % "
             f"{summary.low:.3f}, median {summary.median:.3f}; {summary.level_share:.0%} at {level} or above, "
             f"{summary.ahead_share:.0%} ahead"
         )

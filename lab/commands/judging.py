@@ -36,7 +36,11 @@ def add_commands(add: Add) -> None:
     sub.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
     sub.add_argument("--one-code", action="store_true", help="take the runs for repeats although their sources differ")
     sub = add("simulate", simulate, "count how often the rules err, on simulated runs whose truth is known")
-    sub.add_argument("--runs", type=int, help="how much of each kind and truth (default 12000; of the others 4000)")
+    sub.add_argument(
+        "--runs", type=int,
+        help="comparisons of each kind and truth (default 12000); with --gate or --alarms pairs of runs or series of "
+        "nights (default 4000)",
+    )  # fmt: skip
     sub.add_argument("--seed", type=int, default=2026, help="the same seed gives the same table (default 2026)")
     sub.add_argument("--gate", action="store_true", help="simulate `lab compare` instead of verdicts")
     sub.add_argument("--alarms", action="store_true", help="simulate `lab alarms` over months of nightly runs")

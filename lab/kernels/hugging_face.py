@@ -67,16 +67,19 @@ def cache_name(function: Forward) -> str:
 
 
 def by_either_name(forward: Forward) -> Forward:
-    """`forward`, but it takes the cache by any name. The other one would be lost among its further arguments, and the
-    cache with it."""
+    """`forward`, but it takes the cache by any name: that of another version would be lost among its further arguments.
+    A None by another name says nothing. TypeError where two names have a cache each."""
     name = cache_name(forward)
     others = [other for other in CACHE_NAMES if other != name]
 
     @wraps(forward)
     def renamed(self: nn.Module, *arguments: Any, **more: Any) -> Any:
         for other in others:
-            if other in more:
-                more[name] = more.pop(other)
+            cache = more.pop(other, None)
+            if cache is not None and more.get(name) is not None:
+                raise TypeError(f"{forward.__qualname__}: the cache is given twice, as {name} and as {other}")
+            if cache is not None:
+                more[name] = cache
         return forward(self, *arguments, **more)
 
     return renamed

@@ -1,7 +1,7 @@
 """How much boards of one GPU model differ, from runs that had several of them beside one another. Pure.
 
 A one-way analysis of variance of each comparison's ratios by board, whose mean squares are then pooled. The boards of a
-run share its session, so this is the part of policy 4's widening that comes from boards alone.
+run share its session, so this is the part of the widening that comes from boards alone.
 """
 
 import math

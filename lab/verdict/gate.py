@@ -1,6 +1,6 @@
 """Is something slower in a newer run than in an older one? The rule of `lab compare`. Pure.
 
-It compares speed-ups. Each is a ratio within its run, and its interval, widened as in policy 4, is valid for any board
+It compares speed-ups. Each is a ratio within its run, and its interval, widened as for verdicts, is valid for any board
 of the GPU model. A subject that lost two per cent against an unchanged baseline is two per cent slower. If the baseline
 changed too, that is hidden, so a gate needs a baseline that does not change.
 

@@ -25,7 +25,7 @@ POLICY_HISTORY = {
     5: "Every comparison is tested at one level, whatever else its experiment has: a stricter interval than the one "
     "shown decides, instead of Holm's correction. With the correction a case that was added could leave another case "
     "undecided. Simulated code that is compiled in every sweep, and differs by 10 % then, was decided at a true 1.2× "
-    "in 81 % of comparisons among 3, and in 9 % among 100.",
+    "in 81 % of comparisons among 3 and in 9 % among 100, and is now in 71 % of any number.",
 }
 POLICY_VERSION = max(POLICY_HISTORY)
 FEWEST_SWEEPS = 3

@@ -1,6 +1,6 @@
 """A claim about DRAM traffic → its verdict. Pure.
 
-The profiler measures a cell once, so there is no interval and no correction for a family of claims. A margin around the
+The profiler measures a cell once, so there is no interval. A margin around the
 threshold allows for the difference that another pass might show. If a call has several kernels, the profiler gives only
 bounds of the bytes, and the verdict must be the same for all values within them.
 """

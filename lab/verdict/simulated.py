@@ -18,7 +18,7 @@ SEED, COMPARISONS, CHECKED = 2026, 12_000, 150
 FALSE_SUPPORTED, FALSE_REFUTED = 0.01, 0.02  # at most, at the threshold's edge
 DECIDED = {"fixed": 0.98, "torch.compile, fresh": 0.60}  # at least, at a true 1.2×; by the beginning of a name
 CLEAR, VERY_CLEAR = 1.2, 5.5
-DECIDED_VERY_CLEAR = 0.999  # not all: tails as heavy as those of eager calls now and then put one sweep off fortyfold
+DECIDED_VERY_CLEAR = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

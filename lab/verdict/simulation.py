@@ -1,7 +1,8 @@
 """Comparisons whose truth is known, judged by the real rules: how often these err, and how often they decide. Pure.
 
 Each comparison has sweeps, rounds and a control, gets more sweeps as the supervisor would give them, an interval from
-`over_sweeps` and `widened`, and a verdict from `judge_case`. What else its experiment has makes no difference.
+`over_sweeps` and `widened`, and a verdict from `judge_case`. What else its experiment has makes no
+difference to the judging.
 """
 
 import zlib

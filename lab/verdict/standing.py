@@ -119,18 +119,19 @@ def unmeasured(experiment: ExperimentResult, scope: str) -> tuple[str, ...]:
     )
 
 
-def spread(standings: Iterable[Standing]) -> Spread:
-    """ValueError where there are none."""
+def spread(standings: Iterable[Standing], without_time: int = 0) -> Spread:
+    """`without_time`: so many more cases, at which a subject was refused, are neither level nor ahead. ValueError where
+    there are no standings."""
     ranked = worst_first(standings)
     ratios = [standing.ratio for standing in ranked]
     if not ratios:
         raise ValueError("no case was measured with a rival; a distribution needs one")
     count = len(ratios)
     return Spread(
-        cases=count,
+        cases=count + without_time,
         smallest=ratios[0],
         low=ratios[int(0.05 * count)],
         median=(ratios[(count - 1) // 2] + ratios[count // 2]) / 2,
         level_cases=sum(standing.ratio >= standing.level for standing in ranked),
-        ahead_share=sum(ratio > 1 for ratio in ratios) / count,
+        ahead_share=sum(ratio > 1 for ratio in ratios) / (count + without_time),
     )

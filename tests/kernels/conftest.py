@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from lab.kernels import gemm_hopper
 from tests.quick_interpreter import make_quick
 
 
@@ -8,6 +9,12 @@ from tests.quick_interpreter import make_quick
 def device() -> str:
     """The GPU, or the CPU under Triton's interpreter."""
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture
+def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product of a few dozen tiles has six programs: each computes several, some of them one more than others."""
+    monkeypatch.setattr(gemm_hopper, "multiprocessors", lambda device: 6)
 
 
 make_quick(pytest.importorskip("triton.runtime.interpreter"))

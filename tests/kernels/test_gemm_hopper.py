@@ -19,6 +19,7 @@ from lab.kernels.gemm_hopper import (
     hopper_gemm_launch,
     hopper_stages,
     hopper_takes,
+    in_turn,
     more_columns,
 )
 from lab.kernels.gemm_rule import fp8_choices, gated_choices, gemm_choices
@@ -125,7 +126,8 @@ def test_no_sum_leaves_the_registers_and_the_tiles_fit() -> None:
         asked("fp8e4nv", (128, 128, 128), 5, PRECISE=True, COLUMNS_PER_SCALE=128),
         asked("fp8e4nv", (128, 128, 128), 5, PRECISE=True, CLUSTER=2),
         asked("fp8e4nv", (128, 128, 128), 5, TURNS=True, ROW_SCALE=True, COLUMN_SCALE=True),
-        asked("fp8e4nv", (64, 256, 128), 4, TURNS=True, ROW_SCALE=True, COLUMN_SCALE=True),
+        asked("fp8e4nv", (128, 128, 128), 4, TURNS=True, MORE_N=64, HALVED=True, ROW_SCALE=True, COLUMN_SCALE=True),
+        asked("bf16", (128, 64, 64), 6, TURNS=True, MORE_N=32, HALVED=True),
         asked("bf16", (128, 128, 64), 5, TURNS=True, BIAS=True, ACTIVATION="gelu_erf"),
         asked("bf16", (128, 128, 64), 4, TURNS=True, MORE_N=32, HALVED=True),
         asked("bf16", (128, 128, 64), 4, TURNS=True, MORE_N=64, HALVED=True, CLUSTER=2),
@@ -188,7 +190,9 @@ def test_every_choice_fits_into_shared_memory(shape: tuple[int, int, int], split
             y_itemsize = 4 if itemsize == 4 or splits > 1 else 2
             stages, halved = hopper_stages(choice, itemsize, y_itemsize, paired=False)
             more = more_columns(choice)
-            y_bytes = choice["BLOCK_M"] * (choice["BLOCK_N"] // (1 + halved) + more) * y_itemsize
+            y_bytes = (
+                (1 + in_turn(choice)) * choice["BLOCK_M"] * (choice["BLOCK_N"] // (1 + halved) + more) * y_itemsize
+            )
             tile_bytes = (choice["BLOCK_M"] + choice["BLOCK_N"] + more) * choice["BLOCK_K"] * itemsize
             assert stages * tile_bytes + y_bytes <= SHARED_BYTES
             assert 2 <= stages <= choice.num_stages
@@ -206,6 +210,18 @@ def test_a_cluster_that_the_kernel_cannot_have_is_refused(cluster: int, depth: i
     chosen = gemm_configuration(128, 128, depth, stages=2, hopper=True, cluster=cluster)
     with pytest.raises(ValueError, match=f"CLUSTER is {cluster} and BLOCK_K {depth}; accepted is a CLUSTER of 1"):
         hopper_gemm_launch(Product(matrix(512, 1000), matrix(512, 1000).t(), torch.bfloat16), chosen)
+
+
+@pytest.mark.parametrize(
+    "how", [{"precise": True}, {"precise": True, "columns_per_scale": 128}, {"b2": True}, {}], ids=str
+)
+def test_turns_are_refused_where_the_kernel_cannot_take_them(how: dict[str, Any]) -> None:
+    """{}: no two stages fit beside two tiles of y in float32, of 128 × 320."""
+    wide = gemm_configuration(128, 256, 64, stages=3, hopper=True, more_n=64, turns=True, splits=1 if how else 3)
+    a, b = matrix(256, 2048), matrix(640, 2048).t()
+    product = Product(a, b, torch.bfloat16, **(how | ({"b2": b} if "b2" in how else {})))
+    with pytest.raises(ValueError, match="TURNS is 1; accepted is 0 for precise accumulation"):
+        hopper_gemm_launch(product, wide)
 
 
 def test_rows_between_lines_are_told_by_their_distance() -> None:

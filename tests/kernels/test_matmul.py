@@ -182,6 +182,7 @@ def test_on_a_gpu_it_agrees_with_float64_as_the_rule_launches_it(
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("few_programs")
 @pytest.mark.parametrize("tile", HOPPER_TILES, ids=str)
 @pytest.mark.parametrize("N", [776, 777])  # rows of y that the copy engine writes, and that it cannot
 @pytest.mark.parametrize("splits", [1, 3])
@@ -196,6 +197,7 @@ def test_on_a_gpu_every_tile_agrees_at_any_layout(tile: Tile, N: int, splits: in
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("few_programs")
 @pytest.mark.parametrize("tile", HOPPER_TILES, ids=str)
 @pytest.mark.parametrize("N", [776, 777])
 def test_on_a_gpu_every_tile_agrees_in_tensor_float_32(tile: Tile, N: int) -> None:
@@ -208,6 +210,7 @@ def test_on_a_gpu_every_tile_agrees_in_tensor_float_32(tile: Tile, N: int) -> No
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("few_programs")
 @pytest.mark.parametrize("tile", HOPPER_TILES, ids=str)
 @pytest.mark.parametrize(
     ("N", "dtype", "splits"),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lab.kernels import hugging_face, hugging_face_attention, hugging_face_layer
-from lab.kernels.hugging_face import CACHE_NAMES, cache_name
+from lab.kernels.hugging_face import CACHE_NAMES, by_either_name, cache_name
 from lab.kernels.hugging_face_attention import NAME
 from lab.kernels.patching import KERNELS, patch
 
@@ -170,6 +170,16 @@ def test_lengths_that_generate_made_before_are_taken_as_they_are(tokens: Tensor,
         after = model(tokens[:, -1:], attention_mask=lengths, **cache).logits[:, -1].float()
     assert calls["_one_token"] == SIZES["num_hidden_layers"]
     torch.testing.assert_close(after, before, rtol=0.02, atol=0.02)
+
+
+def test_a_cache_by_the_other_name_is_kept_and_two_are_refused() -> None:
+    taken = by_either_name(lambda self, x, cache=None, **more: (cache, more))
+    model = torch.nn.Module()
+    assert taken(model, 1, past_key_values="a") == ("a", {})
+    assert taken(model, 1, cache="a", past_key_values=None) == ("a", {})
+    assert taken(model, 1, cache=None, past_key_values="a") == ("a", {})
+    with pytest.raises(TypeError, match="the cache is given twice, as cache and as past_key_values"):
+        taken(model, 1, cache="a", past_key_values="b")
 
 
 @pytest.mark.parametrize("name", CACHE_NAMES)

@@ -180,7 +180,7 @@ def tiled(tile: Tile) -> Configuration:
         (33, 200, Tile(64, 128, 16), Tile(64, 256)),  # two tiles, of which one column in three is in both
         (33, 200, Tile(64, 256), Tile(64, 64)),  # one tile, wider than y
         (200, 2056, Tile(128, 128, 16), Tile(64, 64)),  # rows overlap too
-        (200, 2056, Tile(128, 128, 64, turns=True), Tile(64, 64)),  # both groups of warps write them
+        (200, 2056, Tile(128, 128, 64, turns=True), Tile(64, 64)),
     ],
     ids=str,
 )

@@ -1,5 +1,5 @@
 """The operators of the zoo against float64, launched as the rule launches its shapes, on a few rows of each. Products
-are not among them: the launch of one depends on all its sizes, and test_matmul.py has them.
+are not among them, because the launch of one depends on all its sizes: `lab zoo matmul` checks those that it measures.
 
 Which memory a program reads and writes depends on a row's width and address, the dtype and the configuration, and not
 on the number of rows: two programs tell as much as thousands. In CI the interpreter runs them; on a GPU so do

@@ -1,6 +1,7 @@
 """One situation each → one status; and the order in which the rules are asked."""
 
 import dataclasses
+import math
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from lab.verdict.judge import (
     judge_claim,
     mark_of_claim,
 )
-from lab.verdict.statistics import HalfWidths, Latency, Speedup
+from lab.verdict.statistics import DECIDING_CONFIDENCE, HalfWidths, Latency, Speedup
 
 
 def side(**changes: Any) -> Side:
@@ -178,6 +179,14 @@ def test_a_claim_carries_the_mark_of_the_verdicts_that_it_rests_on() -> None:
     drawn, other = judged(ratio(1.6, half_width=0.2, widths=DRAWN)), judged(ratio(1.0))
     assert mark_of_claim([drawn, drawn], Status.SUPPORTED) == "one draw"
     assert mark_of_claim([drawn, other], Status.REFUTED) == ""
+
+
+def test_an_end_of_the_deciding_interval_on_the_threshold_reaches_it() -> None:
+    speedup = ratio(1.3)
+    low, high = speedup.interval(DECIDING_CONFIDENCE)
+    assert judged(speedup, threshold=low).status == Status.SUPPORTED
+    assert judged(speedup, threshold=high).status == Status.INCONCLUSIVE
+    assert judged(speedup, threshold=math.nextafter(high, 2)).status == Status.REFUTED
 
 
 def test_the_threshold_is_the_claims_own() -> None:

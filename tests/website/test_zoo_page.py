@@ -98,7 +98,7 @@ def test_the_page_says_it_draws_it_and_lists_the_worst_first(site: Path) -> None
     page = Page(site / "zoo" / "index.html")
     assert "level with the best rival or ahead at 7 of 8 shapes, with nothing cached at 7 of 8." in page.text
     assert "find it level with every rival at 3 and 3." in page.text
-    assert "is missed with nothing cached and in CUDA graphs;" in page.text
+    assert "is missed by Softmax with nothing cached and in CUDA graphs;" in page.text
     assert "--experiment zoo-softmax-4 zoo-rmsnorm-4 --sweeps 5" in page.text
     assert "lab zoo softmax rmsnorm --sample 4 --sweeps 5" in page.text
     assert page.text.count("A screening takes fewer samples") == 1  # of one GPU
@@ -281,7 +281,7 @@ def test_each_operator_counts_from_its_own_level_on(tmp_path: Path) -> None:
         assert (scope["all"]["level_cases"], scope["all"]["cases"]) == (7, 8)
     assert shown["wrong"] == []
     text = Page(tmp_path / "site" / "zoo" / "index.html").text
-    assert "Refused" not in text
+    assert "our result was wrong by the check" not in text
     assert "“level” is 0.98 (Matmul: 0.9) or more." in text
     assert "a ratio near 0.98 (Matmul: 0.9) may lie on its other side." in text
     assert "lab zoo softmax matmul --sample 4 --sweeps 5" in text
@@ -294,7 +294,10 @@ def test_a_shape_where_our_result_was_wrong_is_named(tmp_path: Path) -> None:
     publish(tmp_path / "evidence", write_run(tmp_path / "tour", plan, records))
     shown = _built(tmp_path)
     assert shown["wrong"] == [LOST]
-    assert all(LOST not in scope["cases"] for scope in shown["scopes"].values())
+    for scope in shown["scopes"].values():
+        assert LOST not in scope["cases"]
+        assert (scope["all"]["cases"], scope["all"]["level_cases"]) == (4, 3)
+        assert scope["rivals"]["quack"]["cases"] == scope["operators"]["softmax"]["cases"] == 4
     text = Page(tmp_path / "site" / "zoo" / "index.html").text
     (lost,) = (case for case in SOFTMAX.cases if case.name == LOST)
     assert f"wrong by the check: Softmax {'×'.join(map(str, lost.shape))} " in text

@@ -1,5 +1,6 @@
 """How the lab's kernels stand at a sample of all shapes: the data of runs of `lab zoo` on each GPU."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -21,8 +22,8 @@ class ShapeOfZoo(Standing):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScopeOfZoo:
-    """Of all shapes together, of each operator, and of each shape, the worst first; those alone at which the lab's
-    kernel and a rival have a time."""
+    """Of all shapes together, of each operator, and of each shape, the worst first; those at which the lab's kernel and
+    a rival have a time, and in the counts those too at which its result was wrong."""
 
     cases: ByCase[ShapeOfZoo]
     proven: Annotated[int, "The cases at which the rules for claims find it level with every rival that has a ratio."]
@@ -94,8 +95,11 @@ def _run(parts: Sequence[Part]) -> ZooRun:
 def _scope(parts: Sequence[Part], scope: str) -> ScopeOfZoo:
     found: dict[str, list[Standing]] = {}
     against: dict[str, list[Standing]] = {}
+    wrong: Counter[str] = Counter()  # by operator and by rival
     for part in parts:
         held, level = subjects(part.item.plan, scope), level_of(part.item.plan)
+        for name in (operator_of(part.item), *held):
+            wrong[name] += sum(_is_wrong(part.item, case.name) for case in part.cases)
         for case, seconds in _times(part, scope):
             found.setdefault(operator_of(part.item), []).extend(standing(case, scope, seconds, held, level))
             for rival, subject in held.items():
@@ -105,9 +109,9 @@ def _scope(parts: Sequence[Part], scope: str) -> ScopeOfZoo:
     return ScopeOfZoo(
         cases={each.case: taken(ShapeOfZoo, each, run=runs[each.case]) for each in every},
         proven=sum(_is_proven(part.item, case.name, scope) for part in parts for case in part.cases),
-        operators={op: spread(standings) for op, standings in found.items() if standings},
-        rivals={rival: spread(against[rival]) for rival in sorted(against) if against[rival]},
-        all=spread(every) if every else None,
+        operators={op: spread(standings, wrong[op]) for op, standings in found.items() if standings},
+        rivals={rival: spread(against[rival], wrong[rival]) for rival in sorted(against) if against[rival]},
+        all=spread(every, sum(wrong[op] for op in found)) if every else None,
     )
 
 

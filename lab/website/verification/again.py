@@ -119,7 +119,8 @@ def deviation(values: Sequence[float]) -> float:
 
 @cache
 def student_quantile(freedom: int, confidence: float = SHOWN) -> float:
-    """Beyond which, on either side, one in twenty lies: 12.706 with one degree of freedom, 1.960 with very many."""
+    """The half-width, in standard deviations, of an interval of this confidence: of 95 %, 12.706 with one degree of
+    freedom and 1.960 with very many."""
     low, high = 0.0, 40.0
     for _ in range(80):
         half = (low + high) / 2
