@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -23,8 +23,11 @@ from lab.worker.faults import PATHS
 
 CLOCK_CONTROL = "none"
 COUNTED_DEVICE = "cuda"
-TIMEOUT_SECONDS = {"chosen": 420.0, "full": 1200.0}  # by set of metrics, from when its order is ready
+SILENT_SECONDS = {"chosen": 420.0, "full": 1200.0}  # without a word from ncu, by set of metrics: then it hangs
 LOOK_SECONDS = 0.05
+TOLD_SECONDS = 60.0  # from one word about a long pass to the next
+PROFILED = "==PROF== Profiling"  # in a line of ncu's about each kernel
+Tell = Callable[[str], None]
 READING_SECONDS = 120.0
 GRANTED = (
     "run as root (a container needs --cap-add=SYS_ADMIN), or let every user: a line `options nvidia "
@@ -104,16 +107,27 @@ class Capture:
     def lives(self) -> bool:
         return self._child.exit_status() is None
 
-    def follow(self, order: Mapping[str, Any], limit_seconds: float) -> _Run:
-        """Give the order, as soon as the program awaits it, and wait for the end."""
-        give_up = monotonic() + limit_seconds
-        if self.wait_until_loaded(limit_seconds):
+    def follow(self, order: Mapping[str, Any], silent_seconds: float, tell: Tell) -> _Run:
+        """Give the order, as soon as the program awaits it, and wait for the end, or until ncu has said nothing for so
+        long. A call of a whole model launches a thousand kernels, of which each takes ncu a third of a second: `tell`
+        hears now and then how many there were."""
+        give_up = monotonic() + silent_seconds
+        if self.wait_until_loaded(silent_seconds):
             self._order.give(order)
         status = self._child.exit_status()
+        tell_at, said_bytes = monotonic() + TOLD_SECONDS, 0
         while status is None and monotonic() < give_up:
             status = self._child.exit_status(LOOK_SECONDS)
+            if (size := self._log.stat().st_size) != said_bytes:
+                said_bytes, give_up = size, monotonic() + silent_seconds
+            if monotonic() >= tell_at:
+                tell(f"  {self._said().count(PROFILED)} kernels so far")
+                tell_at = monotonic() + TOLD_SECONDS
         self.end()
-        return _Run(self._log.read_text(encoding="utf-8", errors="replace"), *_how(status, limit_seconds))
+        return _Run(self._said(), *_how(status, f"ncu said nothing for {silent_seconds:.0f} s"))
+
+    def _said(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
 
     def end(self) -> None:
         """End ncu, its program and all that they started."""
@@ -137,25 +151,26 @@ def capture(
     device: str,
     order: Mapping[str, Any] = {},
     loaded: Capture | None = None,
+    tell: Tell = lambda text: None,
 ) -> CaptureReport:
     """Run the program under ncu, keep the report in the run's directory, and read its table. `loaded`: of the same
-    request; it is used first."""
+    request; it is used first. `tell` hears how a long pass goes."""
     if device != COUNTED_DEVICE:
         return CaptureReport(blocker="no-gpu", reason="counters are a GPU's, and this run measures the CPU")
     if not (ncu := ncu_path()):
         reason = "ncu is not installed: install NVIDIA Nsight Compute and put ncu on the PATH"
         return CaptureReport(blocker="not-installed", reason=reason)
     try:
-        return _captured(ncu, request, directory / "ncu", order, loaded)
+        return _captured(ncu, request, directory / "ncu", order, loaded, tell)
     except OSError as problem:  # such as a disk that is full
         return CaptureReport(blocker="crash", reason=f"the report could not be made or kept: {problem.strerror}")
 
 
 def _captured(
-    ncu: str, request: CaptureRequest, folder: Path, order: Mapping[str, Any], loaded: Capture | None
+    ncu: str, request: CaptureRequest, folder: Path, order: Mapping[str, Any], loaded: Capture | None, tell: Tell
 ) -> CaptureReport:
     path = folder / f"{request.name}.ncu-rep"
-    run = _capture_known_metrics(ncu, request, path, order, loaded)
+    run = _capture_known_metrics(ncu, request, path, order, loaded, tell)
     if run.blocker or not path.is_file():
         return _diagnosis(run)
     with path.open("rb") as file:
@@ -167,7 +182,7 @@ def _captured(
 
 
 def _capture_known_metrics(
-    ncu: str, request: CaptureRequest, path: Path, order: Mapping[str, Any], loaded: Capture | None
+    ncu: str, request: CaptureRequest, path: Path, order: Mapping[str, Any], loaded: Capture | None, tell: Tell
 ) -> _Run:
     """Capture again without the metrics that this ncu or chip does not know, because one unknown metric fails all."""
     metrics = request.metrics
@@ -175,7 +190,7 @@ def _capture_known_metrics(
         started = loaded or Capture(ncu, replace(request, metrics=metrics), path.parent)
         loaded = None
         try:
-            run = started.follow(order, TIMEOUT_SECONDS[request.metric_set])
+            run = started.follow(order, SILENT_SECONDS[request.metric_set], tell)
         finally:
             started.end()
         unknown = _unknown(run.output, metrics)
@@ -209,13 +224,13 @@ def _run(command: list[str], log: Path, limit_seconds: float) -> _Run:
         finally:
             child.end(grace_seconds=0.0)
         output.seek(0)
-        return _Run(output.read(), *_how(status, limit_seconds))
+        return _Run(output.read(), *_how(status, f"time-out after {limit_seconds:.0f} s"))
 
 
-def _how(status: os.waitid_result | None, limit_seconds: float) -> tuple[str, str]:
-    """How it ended: blocker and problem, two empty texts where it ended well. None: not within the limit."""
+def _how(status: os.waitid_result | None, late: str) -> tuple[str, str]:
+    """How it ended: blocker and problem, two empty texts where it ended well. `late`: the problem where it did not."""
     if status is None:
-        return "time-out", f"time-out after {limit_seconds:.0f} s"
+        return "time-out", late
     if status.si_code != os.CLD_EXITED or status.si_status:
         return "crash", f"ncu {ending(status)}"
     return "", ""

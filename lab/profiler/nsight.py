@@ -13,7 +13,7 @@ from lab.definition.plan import Plan, PlannedCase, PlannedExperiment, PlannedPro
 from lab.evidence.machine import ncu_version
 from lab.evidence.record import Cell, Compiled, Counters, FlushCheck, Kernel
 from lab.profiler.flushed import FLUSHED, FOOTPRINT_BYTES, WARM
-from lab.profiler.ncu import CLOCK_CONTROL, Capture, CaptureReport, CaptureRequest, capture, load
+from lab.profiler.ncu import CLOCK_CONTROL, Capture, CaptureReport, CaptureRequest, Tell, capture, load
 from lab.profiler.profiled import range_name
 from lab.profiler.raw_page import CHOSEN_METRICS, READ_BYTES, Range, read_kernels, read_launches
 from lab.profiler.wrong_kernel import wrong_kernel
@@ -59,17 +59,19 @@ def profile_experiment(
     timed: Iterable[Cell],
     environment: Mapping[str, str] = {},
     loaded: Capture | None = None,
+    tell: Tell = lambda text: None,
 ) -> Iterator[Counters]:
     """Capture all cells of one experiment in one ncu run.
 
     timed: what the sweeps gave, which tells the kernels that were timed. A profile that took a measuring process down
     is not called, for it would take the other cells' counters with it. environment: variables that name the compilers'
-    caches, so that what is captured is what a sweep has timed. loaded: what `load_ahead` has started.
+    caches, so that what is captured is what a sweep has timed. loaded: what `load_ahead` has started. tell: hears how
+    a long pass goes.
     """
     history = [cell for cell in timed if cell.experiment == experiment.name]
     crashed = _crashed(experiment, history)
     order = {"left_out": [range_name(*cell) for cell in crashed], "environment": dict(environment)}
-    report = capture(_request(plan, experiment, directory, crashed), directory, plan.device, order, loaded)
+    report = capture(_request(plan, experiment, directory, crashed), directory, plan.device, order, loaded, tell)
     failures = _failures_of(experiment, directory)
     captured, ncu = _read(report, failures, crashed, history), ncu_version()
     for case, profile in experiment.cells():

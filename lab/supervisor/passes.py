@@ -49,7 +49,9 @@ def _profile(
     say(f"profiling {experiment.name} with Nsight Compute, all cells in one pass; its log is ncu/{experiment.name}.log")
     began = time.monotonic()
     loaded = ahead.of(experiment) if ahead else None
-    records = list(profile_experiment(plan, experiment, state.directory, state.cells.values(), environment, loaded))
+    records = list(
+        profile_experiment(plan, experiment, state.directory, state.cells.values(), environment, loaded, say)
+    )
     counted = state.counted()
     for counters in records:
         if key_of(counters) not in counted:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import textwrap
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -177,8 +178,38 @@ def test_ncu_that_hangs_is_ended_with_all_its_children(
             file.write(str(child.pid))
         time.sleep(600)
     """)
-    assert captured(tmp_path) == CaptureReport(blocker="time-out", reason="time-out after 420 s")
+    assert captured(tmp_path) == CaptureReport(blocker="time-out", reason="ncu said nothing for 420 s")
     wait_until_ended(int(started.read_text()))
+
+
+def test_a_long_pass_that_goes_on_is_not_taken_for_a_hang(
+    tmp_path: Path, ncu: Ncu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clock moves by 400 s with each kernel, and ncu goes on when that was looked at."""
+    log, looks, told = tmp_path / "ncu" / "try.log", Counter[int](), list[str]()
+
+    def clock() -> float:
+        kernels = log.read_text().count("Profiling") if log.exists() else 0
+        looks[kernels] += 1
+        if looks[kernels] > 12:
+            (tmp_path / f"seen-{kernels}").touch()
+        return 400.0 * kernels
+
+    monkeypatch.setattr(room, "monotonic", clock)
+    seen = str(tmp_path / "seen-")
+    ncu(
+        textwrap.dedent(f"""
+        if not reading:
+            order()
+            for kernel in range(1, 6):
+                print("==PROF== Profiling", kernel, flush=True)
+                while not os.path.exists({seen!r} + str(kernel)):
+                    time.sleep(0.01)
+        """)
+        + GOOD
+    )
+    assert capture(request_of(), tmp_path, "cuda", tell=told.append).blocker == ""
+    assert told == [f"  {kernels} kernels so far" for kernels in range(1, 6)]
 
 
 def test_a_program_that_was_loaded_ahead_is_used_and_the_time_that_it_waited_does_not_count(
