@@ -13,7 +13,8 @@ from lab.website.data.published_trust import trust_data
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.claims import other_pool_sentence, pooled_of, pooled_sentence
 from lab.website.pages.experiment import experiment_page
-from lab.website.pages.trust import changed_csv, changed_part, missed_goals, repeatability_part
+from lab.website.pages.trust_repeatability import missed_goals, repeatability_part
+from lab.website.pages.trust_reproducibility import changed_csv, changed_part
 from lab.website.table import Soft, plain
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}

@@ -28,7 +28,7 @@ from lab.website.figure import DataView
 from lab.website.format import ratio_interval
 from lab.website.outputs import Document, Output, SiteContext
 from lab.website.pages.claims import TRUST
-from lab.website.pages.trust import self_comparison_errors
+from lab.website.pages.trust_error_rates import self_comparison_errors
 from lab.website.table import Constant, Head, PageTable, csv_table, numbers, table_row, words
 
 PROTOCOL = make_protocol(judge.FULL_SWEEPS, "cuda")

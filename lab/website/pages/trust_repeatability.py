@@ -1,0 +1,119 @@
+"""Does a verdict hold when a run of one source is repeated on one GPU model? Shares of pairs of runs, and the goals."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from lab.verdict.pooled import FEWEST_RUNS
+from lab.verdict.repeatability import CHANGED, FLIPPED, HOLDING, ZERO
+from lab.verdict.statistics import CONFIDENCE, per_cent
+from lab.website.figure import DataView, Sentence, joined, sentence
+from lab.website.pages.trust_part import Part, trust_part
+from lab.website.table import PageTable, column, named, row
+
+ONE_DRAW, OTHER_CLAIMS = "torch.compile, one cache", "fixed kernels, and fresh compilations"
+
+
+def share(share: float) -> str:
+    """A share in per cent; a count as it is."""
+    return per_cent(share, 1) if isinstance(share, float) else str(share)
+
+
+REPEATABILITY = (
+    named("gpu", "GPU"), named("claims", "Claims"), column("changed_share", "Changed", show=share),
+    column("lowest_changed_share", "At least", show=share), column("highest_changed_share", "At most", show=share),
+    column("flipped", "Reversed"), column("holding_share", "Interval holds", show=share),
+    column("zero_share", "Within error", show=share), column("runs"), column("boards"),
+    column("run_pairs", "Run pairs"), column("pairs"),
+)  # fmt: skip
+WHICH = (*REPEATABILITY, named("which", "Which runs"))  # in the CSV: names of runs are too many for a column of a page
+
+
+def repeatability_part(view: DataView) -> Part:
+    """Of pairs of runs of one source and sampling on one GPU model. No rows where no run was repeated."""
+    repeats = (view.value("repeatability") or {}).items()
+    places = [(view.at("repeatability", number), pairs) for number, pairs in repeats]
+    rows = (row(at, REPEATABILITY, claims=_kind(pairs)) for at, pairs in places)
+    whole = [row(at, WHICH, claims=_kind(pairs), which=", ".join(pairs["run_ids"])) for at, pairs in places]
+    part = trust_part(
+        "repeatability", "Does a verdict hold when the run is repeated?",
+        "Each row compares all pairs of runs of one source on one GPU model that take the same samples in a sweep, "
+        "claim by claim and case by case. "
+        f"“At least” and “at most” are the ends of a {per_cent(CONFIDENCE)} interval (Wilson's) of the share that "
+        "changed. It takes pairs as independent. Those of the same two runs are not, so the share can be off by more. "
+        "“Interval holds”: one run's interval holds the other run's speed-up, which a right 95 % interval does in "
+        "about 87 % of pairs, because the other run errs too. “Within error”: the two speed-ups agree "
+        "within both intervals. "
+        "The CSV file names the runs. "
+        f"The goals: at most {per_cent(CHANGED)} changed, none reversed, at least {per_cent(HOLDING)} and "
+        f"{per_cent(ZERO)}.",
+        REPEATABILITY, rows,
+    )  # fmt: skip
+    csv = PageTable(label=part["title"], heads=WHICH, rows=whole)
+    return part | {"csv": csv, "notes": (*_which_pairs(view), *_repeats_that_lack(view))}
+
+
+def _which_pairs(view: DataView) -> Iterator[Sentence]:
+    """In how many pairs the verdicts differ, and which pairs of runs these are of."""
+    for number, pairs in (view.value("repeatability") or {}).items():
+        at = view.at("repeatability", number)
+        said = f"{pairs['gpu']}, {_kind(pairs)}: in {{changed}} of {{pairs}} pairs the verdicts differ. Pairs of runs: "
+        yield (
+            *sentence(at, said),
+            *joined(
+                (
+                    sentence(at.at("experiments", str(place)), f"{each['experiment']} {{run_pairs}}")
+                    for place, each in enumerate(pairs["experiments"])
+                ),
+                ", ",
+            ),
+            ".",
+        )
+
+
+def _repeats_that_lack(view: DataView) -> Iterator[Sentence]:
+    """Where an experiment lacks three runs of one source, by GPU model."""
+    sources = view.value("runs_of_one_source") or {}
+    for gpu in dict.fromkeys(each["gpu"] for each in sources.values()):
+        here = {number: each for number, each in sources.items() if each["gpu"] == gpu}
+        once = [each for each in here.values() if each["most"] == 1]
+        told = joined(
+            (
+                sentence(view.at("runs_of_one_source", number), f"{each['experiment']} has {{most}}")
+                for number, each in here.items()
+                if each["most"] > 1
+            ),
+            ", ",
+        )
+        rest = f"{'no other experiment' if told else 'no experiment'} has more than one"
+        met = all(each["most"] >= FEWEST_RUNS for each in here.values())
+        wish = f"Wished for on {gpu}: {FEWEST_RUNS} runs of one source of every experiment. "
+        left_out = " Tests of the lab itself and samples of the zoo are left out."
+        others = ("; " if told else "", rest) if once else ()
+        yield (wish, "It is met: " if met else "It is not met: ", *told, *others, ".", left_out)
+
+
+def _kind(pairs: Mapping[str, Any]) -> str:
+    return ONE_DRAW if pairs["one_draw"] else OTHER_CLAIMS
+
+
+# Of pairs of runs: what is counted, the goal, whether it is missed, and that in words.
+GOALS: tuple[tuple[str, str, Callable[[float], bool], str], ...] = (
+    ("holding_share", f"at least {per_cent(HOLDING)}", lambda share: share < HOLDING, "intervals too narrow"),
+    ("zero_share", f"at least {per_cent(ZERO)}", lambda share: share < ZERO, "runs that disagree"),
+    ("changed_share", f"at most {per_cent(CHANGED)}", lambda share: share > CHANGED, "changed verdicts"),
+    ("flipped", f"{FLIPPED:g}", lambda count: count > FLIPPED, "reversed verdicts"),
+)
+
+
+def missed_goals(view: DataView) -> Sentence:
+    """Every goal that repeats miss, by GPU model; that none is; nothing where no run was repeated."""
+    missing: list[Sentence] = []
+    for number, pairs in (view.value("repeatability") or {}).items():
+        who = f"{pairs['gpu']}{f' ({ONE_DRAW})' if pairs['one_draw'] else ''}"
+        for key, goal, missed, said in GOALS:
+            if missed(pairs[key]):
+                value = view.figure("repeatability", number, key, show=share) or "–"
+                missing.append((f"{said} on {who}: ", value, f", goal {goal}"))
+    if missing:
+        return ("Goals that are missed where the source is the same: ", *joined(missing, "; "), ".")
+    return ("Every goal is met.",) if view.value("repeatability") else ()
