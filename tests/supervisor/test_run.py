@@ -757,7 +757,7 @@ def test_the_pass_is_reported_what_the_sweeps_measured(tmp_path: Path, monkeypat
     received: list[Cell] = []
 
     def profile(
-        plan: Plan, experiment: object, directory: Path, timed: Iterable[Cell], environment: object, loaded: object
+        plan: Plan, experiment: object, directory: Path, timed: Iterable[Cell], *rest: object
     ) -> Iterator[Counters]:
         received.extend(timed)
         return iter(())
