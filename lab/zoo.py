@@ -88,8 +88,8 @@ def describe_standing(experiment: ExperimentResult) -> Iterator[str]:
         summary, level = spread(ranked, len(missing)), level_of(experiment.plan)
         yield (
             f"  best rival's p50 over the lab's at {len(ranked)} shapes: smallest {summary.smallest:.3f}, at 5 % "
-            f"{summary.low:.3f}, median {summary.median:.3f}; {summary.level_share:.0%} at {level} or above, "
-            f"{summary.ahead_share:.0%} ahead"
+            f"{summary.low:.3f}, median {summary.median:.3f}; of {summary.cases} shapes {summary.level_share:.0%} at "
+            f"{level} or above, {summary.ahead_share:.0%} ahead"
         )
         yield from _bars(ranked)
         yield from (_line(standing) for standing in ranked[:WORST])
