@@ -14,11 +14,15 @@ Tried on an H200 with Triton 3.6, at 8192³ in bfloat16, where cuBLAS took 1403 
 - plain Triton with descriptors, 8 warps that copy and multiply, tiles of 128 × 256 in 3 stages: 1440 µs;
 - Triton's own warp specialisation (`tl.range(..., warp_specialize=True)` over tiles, 4 warps): it hung;
 - four stages with y in two halves: 1409 µs; tiles of 256 × 128: 1406 µs; groups of 4, 8 or 16 rows: within 1 %.
+Tiles have any multiple of 16 columns (any_columns.py), so that they can fill the last wave.
+
 Rows that are not aligned to lines of 128 bytes take the cache twice the requests. There the two programs of a cluster,
 which have tiles below each other, share the tiles of b: on an H100, 4096 × 3000 × 3000 took 149 µs without and 113 with
 (cuBLAS 109). Copying such operands to lines first took 134. With aligned rows clusters gain nothing.
 """
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,11 +39,17 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from lab.kernels.any_columns import FEWER_COLUMNS, only_columns
+from lab.kernels.changed_ptx import ChangedLaunch, can_change
 from lab.kernels.early import wait_for_previous
 from lab.kernels.gemm import NO_EPILOGUE, Multiply, Product, combined, shares
 from lab.kernels.launch import Configuration, Launch, multiprocessors
-from lab.kernels.multicast import CLUSTER, SharingLaunch, can_share, meet, next_copy_to_both
+from lab.kernels.multicast import CLUSTER, SHARED_COPIES, meet, next_copy_to_both
 from lab.kernels.realign import LINE_BYTES
+
+ROOM_COLUMNS = gl.constexpr(8)  # of b: shared memory is laid out in groups of so many
+LINE_COLUMNS = gl.constexpr(64)  # of b in a line of shared memory, if columns are adjacent
+WITH_MORE, MORE_STEP = (64, 128), 16  # columns of a tile that may have more, and of what they are a multiple
 
 
 @gluon.jit
@@ -122,24 +132,67 @@ def _copy_rows(
             stage, phase = _advance(stage, phase, STAGES)
 
 
+@gluon.constexpr_function
+def _pieces(columns, piece):
+    """How many pieces have so many columns."""
+    return -(-columns // piece)
+
+
+@gluon.constexpr_function
+def _power_of_two(least):
+    return triton.next_power_of_2(least)
+
+
+@gluon.constexpr_function
+def _largest_power_in(columns):
+    """The largest power of two that divides them."""
+    return columns & -columns
+
+
+@gluon.jit
+def _copy(b, column, k, bar, b_tiles, room, B_ACROSS: gl.constexpr):
+    """Copy a block of b, (columns, K) or ACROSS (K, columns), to the rooms of b_tiles from `room` on."""
+    place = b_tiles.index(room)._reinterpret(b.dtype, b.block_type.shape, b.layout)
+    if B_ACROSS:
+        tma.async_copy_global_to_shared(b, [k, column], bar, place)
+    else:
+        tma.async_copy_global_to_shared(b, [column, k], bar, place)
+
+
+@gluon.jit
+def _columns(b_tiles, room, first: gl.constexpr, COUNT: gl.constexpr, ROOMS: gl.constexpr, B_ACROSS: gl.constexpr):
+    """(K, COUNT) of b from column `first` on, of the tile with ROOMS from `room` on. What lies behind the tile is not
+    read, because products are of `only_columns`."""
+    if B_ACROSS:
+        WIDTH: gl.constexpr = _power_of_two(ROOMS * b_tiles.shape[2])
+        tile = b_tiles.index(room)._reinterpret(b_tiles.dtype, [b_tiles.shape[1], WIDTH], b_tiles.layout)
+        part = tile.slice(first, COUNT, dim=1)
+    else:
+        room += first // b_tiles.shape[1]
+        tile = b_tiles.index(room)._reinterpret(b_tiles.dtype, [COUNT, b_tiles.shape[2]], b_tiles.layout)
+        part = tile.permute([1, 0])
+    return part
+
+
 @gluon.jit
 def _copy_columns(
-    b, b2, b_more, b_tiles, more_tiles, ready, free, M, N, K, splits, depth,
+    b, b2, b_more, b_tiles, ready, free, M, N, K, splits, depth,
     B_ACROSS: gl.constexpr, PAIRED: gl.constexpr, COLUMNS: gl.constexpr, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr,
     MORE_N: gl.constexpr, BLOCK_K: gl.constexpr, GROUP: gl.constexpr, STAGES: gl.constexpr,
     B_AHEAD: gl.constexpr, COLUMNS_PER_SCALE: gl.constexpr, CLUSTER: gl.constexpr,
 ):  # fmt: skip
-    """Copy the tiles of b, and of b2, for every step of every tile of y. In a cluster, each program copies its part of
-    a tile to all."""
+    """Copy the tiles of b, and of b2, for every step of every tile of y: BLOCK_N columns with one copy, the others in
+    pieces. In a cluster, each program copies its part of each to all."""
     meet(CLUSTER)
-    if CLUSTER > 1:
-        gl.static_assert(BLOCK_K * b.dtype.primitive_bitwidth == 1024, "a row of a part is one line")
-        gl.static_assert(not PAIRED and not B_ACROSS, "only b with adjacent k can be shared")
-        PART: gl.constexpr = BLOCK_N // CLUSTER
-        parts = b_tiles._reinterpret(b.dtype, [STAGES * CLUSTER, PART, BLOCK_K], b.layout)
-        if MORE_N > 0:
-            MORE_PART: gl.constexpr = MORE_N // CLUSTER
-            more_parts = more_tiles._reinterpret(b.dtype, [STAGES * CLUSTER, MORE_PART, BLOCK_K], b_more.layout)
+    gl.static_assert(CLUSTER == 1 or not (PAIRED or B_ACROSS), "only b with adjacent k can be shared")
+    PIECE: gl.constexpr = b_more.block_type.shape[1 if B_ACROSS else 0] * CLUSTER if MORE_N > 0 else 1
+    PIECES: gl.constexpr = _pieces(MORE_N, PIECE)
+    LINE: gl.constexpr = b.block_type.shape[0 if B_ACROSS else 1]  # of K in a copy
+    LINES: gl.constexpr = BLOCK_K // LINE
+    ROOMS: gl.constexpr = b_tiles.shape[0] // STAGES // LINES  # of columns in a line
+    WIDE: gl.constexpr = b_tiles.shape[2 if B_ACROSS else 1]  # columns in a room
+    PART: gl.constexpr = BLOCK_N // CLUSTER // WIDE  # rooms
+    MORE_PART: gl.constexpr = PIECE // CLUSTER // WIDE
     if not B_AHEAD:
         wait_for_previous()
     rank = gl.program_id(0) % CLUSTER
@@ -154,28 +207,23 @@ def _copy_columns(
         for k in range(start, gl.minimum(start + depth, K), BLOCK_K):
             mbarrier.wait(free.index(stage), phase)
             bar = ready.index(stage)
-            b_tile = b_tiles.index(stage)
-            mbarrier.expect(bar, (BLOCK_N + MORE_N) * BLOCK_K * b.dtype.primitive_bitwidth // 8)
-            if CLUSTER > 1:
-                part = stage * CLUSTER + rank
-                next_copy_to_both()
-                tma.async_copy_global_to_shared(b, [column + rank * PART, k], bar, parts.index(part))
-                if MORE_N > 0:
-                    at = column + BLOCK_N + rank * MORE_PART
+            mbarrier.expect(bar, ROOMS * WIDE * BLOCK_K * b.dtype.primitive_bitwidth // 8)
+            for line in gl.static_range(LINES):
+                room = (stage * LINES + line) * ROOMS
+                at = k + line * LINE
+                if CLUSTER > 1:
                     next_copy_to_both()
-                    tma.async_copy_global_to_shared(b_more, [at, k], bar, more_parts.index(part))
-            elif PAIRED:
-                tma.async_copy_global_to_shared(b, [column, k], bar, b_tile.slice(0, COLUMNS))
-                tma.async_copy_global_to_shared(b2, [column, k], bar, b_tile.slice(COLUMNS, COLUMNS))
-            elif B_ACROSS:
-                tma.async_copy_global_to_shared(b, [k, column], bar, b_tile)
-            else:
-                tma.async_copy_global_to_shared(b, [column, k], bar, b_tile)
-            if MORE_N > 0 and CLUSTER == 1:
-                if B_ACROSS:
-                    tma.async_copy_global_to_shared(b_more, [k, column + BLOCK_N], bar, more_tiles.index(stage))
-                else:
-                    tma.async_copy_global_to_shared(b_more, [column + BLOCK_N, k], bar, more_tiles.index(stage))
+                _copy(b, column + rank * PART * WIDE, at, bar, b_tiles, room + rank * PART, B_ACROSS)
+                if PAIRED:
+                    _copy(b2, column, at, bar, b_tiles, room + ROOMS // 2, B_ACROSS)
+                for piece in gl.static_range(PIECES):
+                    first = BLOCK_N + piece * PIECE
+                    if CLUSTER > 1:
+                        next_copy_to_both()
+                    _copy(
+                        b_more, column + first + rank * MORE_PART * WIDE, at, bar, b_tiles,
+                        room + first // WIDE + rank * MORE_PART, B_ACROSS,
+                    )  # fmt: skip
             stage, phase = _advance(stage, phase, STAGES)
     if CLUSTER > 1:  # the barriers of a program must stay until the others have arrived at them
         for _ in range(STAGES):
@@ -219,12 +267,26 @@ def _finish(
 
 
 @gluon.jit
-def _halves(sums, layout: gl.constexpr):
+def _halves(sums):
     """(left columns, right columns) of an accumulator; both halves are in the same threads."""
     ROWS: gl.constexpr = sums.shape[0]
     COLUMNS: gl.constexpr = sums.shape[1] // 2
+    whole: gl.constexpr = sums.type.layout
+    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, COLUMNS, whole.instr_shape[2]])
     left, right = sums.reshape([ROWS, 2, COLUMNS]).permute([0, 2, 1]).split()
     return gl.convert_layout(left, layout, assert_trivial=True), gl.convert_layout(right, layout, assert_trivial=True)
+
+
+@gluon.jit
+def _part(sums, first: gl.constexpr, COUNT: gl.constexpr):
+    """COUNT columns of an accumulator from `first` on."""
+    if sums.shape[1] == COUNT:
+        part = sums
+    else:
+        left, right = _halves(sums)
+        HALF: gl.constexpr = left.shape[1]
+        part = _part(left, first, COUNT) if first < HALF else _part(right, first - HALF, COUNT)
+    return part
 
 
 @gluon.jit
@@ -235,7 +297,8 @@ def _begin_step(
     """Start the product of one step's tiles. Returns it with the next stage and phase."""
     mbarrier.wait(ready.index(stage), phase)
     a_tile = a_tiles.index(stage).slice(first_row, nothing.shape[0])
-    b_tile = b_tiles.index(stage).slice(first_column, nothing.shape[1]).permute([1, 0])
+    ROOMS: gl.constexpr = b_tiles.shape[0] // STAGES
+    b_tile = _columns(b_tiles, stage * ROOMS, first_column, nothing.shape[1], ROOMS, False)
     part = warpgroup_mma(a_tile, b_tile, nothing, use_acc=False, is_async=True)
     stage, phase = _advance(stage, phase, STAGES)
     return part, stage, phase
@@ -332,7 +395,7 @@ def _precise_sums(
 
 @gluon.jit
 def _multiply(
-    y, y_more, a_tiles, b_tiles, more_tiles, y_tiles, y_more_tiles, ready, free, turn, bias_ptr, row_scale_ptr,
+    y, y_more, a_tiles, b_tiles, y_tiles, y_more_tiles, ready, free, turn, bias_ptr, row_scale_ptr,
     column_scale_ptr, M, N, K, splits, depth, row_scale_stride, column_scale_stride,
     WHICH: gl.constexpr, A_ACROSS: gl.constexpr, B_ACROSS: gl.constexpr, PAIRED: gl.constexpr,
     ACTIVATION: gl.constexpr, BIAS: gl.constexpr, ROW_SCALE: gl.constexpr, COLUMN_SCALE: gl.constexpr,
@@ -346,17 +409,21 @@ def _multiply(
     wait_for_previous()
     ACROSS: gl.constexpr = BLOCK_M == 64 and not TURNS
     ROWS: gl.constexpr = BLOCK_M if ACROSS or TURNS else BLOCK_M // 2
-    WIDTH: gl.constexpr = BLOCK_N // 2 if ACROSS else BLOCK_N
-    MORE: gl.constexpr = MORE_N // 2 if ACROSS else MORE_N
     COLUMNS: gl.constexpr = BLOCK_N // 2 if PAIRED else BLOCK_N + MORE_N
+    FIRST: gl.constexpr = BLOCK_N // 2 if ACROSS else BLOCK_N  # columns that are written at once, and the others
+    MORE: gl.constexpr = MORE_N // 2 if ACROSS else MORE_N
+    WIDTH: gl.constexpr = _power_of_two(FIRST + MORE)
     DEPTH: gl.constexpr = 256 // a_tiles.dtype.primitive_bitwidth
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH, DEPTH])
-    half_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH // 2, DEPTH])
     first_row: gl.constexpr = 0 if ACROSS or TURNS else WHICH * ROWS
-    first_column: gl.constexpr = WHICH * WIDTH if ACROSS else 0
-    first_more: gl.constexpr = WHICH * MORE if ACROSS else 0
-    if MORE_N > 0:
-        more_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, MORE, DEPTH])
+    first_column: gl.constexpr = WHICH * (FIRST + MORE) if ACROSS else 0
+    LINE: gl.constexpr = BLOCK_K if B_ACROSS else b_tiles.shape[2]
+    LINES: gl.constexpr = BLOCK_K // LINE
+    ROOMS: gl.constexpr = b_tiles.shape[0] // STAGES // LINES
+    if MORE > 0:
+        PIECE: gl.constexpr = _largest_power_in(MORE)  # of the others that are written at once
+        PIECES: gl.constexpr = MORE // PIECE
+        only_columns(FIRST + MORE, WIDTH)
     rank = gl.program_id(0) % CLUSTER
     tiles_m, tiles_n = gl.cdiv(gl.cdiv(M, BLOCK_M), CLUSTER), gl.cdiv(N, COLUMNS)
     tiles = tiles_m * tiles_n
@@ -380,8 +447,6 @@ def _multiply(
         start = work // tiles * depth
         end = gl.minimum(start + depth, K)
         sums = gl.zeros([ROWS, WIDTH], gl.float32, layout)
-        if MORE_N > 0:
-            more = gl.zeros([ROWS, MORE], gl.float32, more_layout)
         if TURNS:
             # A wait for a stage ends at the next change of its phase, so a group may not wait for a later one.
             mbarrier.wait(turn.index(WHICH), turn_phase)
@@ -395,50 +460,42 @@ def _multiply(
         else:
             for k in range(start, end, BLOCK_K):
                 mbarrier.wait(ready.index(stage), phase)
-                if A_ACROSS:
-                    a_tile = a_tiles.index(stage).slice(first_row, ROWS, dim=1).permute([1, 0])
-                else:
-                    a_tile = a_tiles.index(stage).slice(first_row, ROWS)
-                if B_ACROSS:
-                    b_tile = b_tiles.index(stage).slice(first_column, WIDTH, dim=1)
-                else:
-                    b_tile = b_tiles.index(stage).slice(first_column, WIDTH).permute([1, 0])
-                sums = warpgroup_mma(a_tile, b_tile, sums, use_acc=k > start, is_async=True)
-                if MORE_N > 0:
-                    if B_ACROSS:
-                        more_tile = more_tiles.index(stage).slice(first_more, MORE, dim=1)
+                for line in gl.static_range(LINES):
+                    if A_ACROSS:
+                        a_line = a_tiles.index(stage).slice(line * LINE, LINE, dim=0)
+                        a_tile = a_line.slice(first_row, ROWS, dim=1).permute([1, 0])
                     else:
-                        more_tile = more_tiles.index(stage).slice(first_more, MORE).permute([1, 0])
-                    more = warpgroup_mma(a_tile, more_tile, more, use_acc=k > start, is_async=True)
-                    sums, more = warpgroup_mma_wait(2, (sums, more))
-                else:
-                    sums = warpgroup_mma_wait(1, (sums,))
+                        a_line = a_tiles.index(stage).slice(line * LINE, LINE, dim=1)
+                        a_tile = a_line.slice(first_row, ROWS)
+                    room = (stage * LINES + line) * ROOMS
+                    b_tile = _columns(b_tiles, room, first_column, WIDTH, ROOMS, B_ACROSS)
+                    sums = warpgroup_mma(a_tile, b_tile, sums, use_acc=k + line > start, is_async=True)
+                sums = warpgroup_mma_wait(LINES, (sums,))
                 mbarrier.arrive(free.index(_before(stage, STAGES)), count=1, pred=k > start)
                 stage, phase = _advance(stage, phase, STAGES)
             if TURNS:
                 mbarrier.arrive(turn.index(other), count=1)
-            if MORE_N > 0:
-                sums, more = warpgroup_mma_wait(0, (sums, more))
-            else:
-                sums = warpgroup_mma_wait(0, (sums,))
+            sums = warpgroup_mma_wait(0, (sums,))
             mbarrier.arrive(free.index(_before(stage, STAGES)), count=1)
         if TURNS:
             stage, phase = _pass_over(stage, phase, work + apart // 2, tiles, K, depth, BLOCK_K, STAGES)
         base = work // tiles * tiles_m * CLUSTER * BLOCK_M
+        if MORE > 0:
+            sums, more = _halves(sums)
         if PAIRED:
-            gate, up = _halves(sums, half_layout)
+            gate, up = _halves(sums)
             _finish(
                 ACTIVATION(gate) * up, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column, base, M, N,
                 row_scale_stride, column_scale_stride, None, False, False, False, DIRECT,
             )  # fmt: skip
         elif HALVED:
-            left, right = _halves(sums, half_layout)
+            left, right = _halves(sums)
             _finish(
                 left, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column, base, M, N,
                 row_scale_stride, column_scale_stride, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, DIRECT,
             )  # fmt: skip
             _finish(
-                right, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column + WIDTH // 2, base, M, N,
+                right, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column + FIRST // 2, base, M, N,
                 row_scale_stride, column_scale_stride, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, DIRECT,
             )  # fmt: skip
         else:
@@ -446,12 +503,14 @@ def _multiply(
                 sums, y, y_tile, bias_ptr, row_scale_ptr, column_scale_ptr, row, column, base, M, N,
                 row_scale_stride, column_scale_stride, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, DIRECT,
             )  # fmt: skip
-        if MORE_N > 0:
-            _finish(
-                more, y_more, y_more_tiles.index(WHICH), bias_ptr, row_scale_ptr, column_scale_ptr, row,
-                tile_column + BLOCK_N + first_more, base, M, N, row_scale_stride, column_scale_stride, ACTIVATION,
-                BIAS, ROW_SCALE, COLUMN_SCALE, DIRECT, False,
-            )  # fmt: skip
+        if MORE > 0:
+            for piece in gl.static_range(PIECES):
+                _finish(
+                    _part(more, piece * PIECE, PIECE), y_more,
+                    y_more_tiles.index(0 if DIRECT else WHICH * PIECES + piece), bias_ptr, row_scale_ptr,
+                    column_scale_ptr, row, column + FIRST + piece * PIECE, base, M, N, row_scale_stride,
+                    column_scale_stride, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, DIRECT, False,
+                )  # fmt: skip
     tma.store_wait(0)
 
 
@@ -468,8 +527,8 @@ def _hopper_gemm_kernel(
     """Each program takes tiles of y one after another, or with `splits` partial sums of them, in float32.
 
     a, b, b2: descriptors; ACROSS: of (K, rows) in memory, else of (rows, K). y: a descriptor, or with DIRECT a pointer.
-    A tile has BLOCK_N columns and MORE_N more, because a tensor here has a power of two of them; b_more and y_more are
-    descriptors of b and y for these.
+    A tile has BLOCK_N columns, a power of two, and MORE_N more, any multiple of 16; b_more and y_more are descriptors
+    of b and y for pieces of these, because a tensor here has a power of two of columns.
     PAIRED: the tile's left columns are of b, its right ones of b2, and y = ACTIVATION(left) · right. ROW_SCALE and
     COLUMN_SCALE: float32 factors of rows and columns. COLUMNS_PER_SCALE above 0: there are such factors for each
     BLOCK_K of K, (M, groups) and (N / COLUMNS_PER_SCALE, groups), and PRECISE is set. PRECISE: the ordinary units add
@@ -481,25 +540,27 @@ def _hopper_gemm_kernel(
     """
     COLUMNS: gl.constexpr = BLOCK_N // 2 if PAIRED else BLOCK_N + MORE_N
     a_shape: gl.constexpr = [BLOCK_K, BLOCK_M] if A_ACROSS else [BLOCK_M, BLOCK_K]
-    b_shape: gl.constexpr = [BLOCK_K, BLOCK_N] if B_ACROSS else [BLOCK_N, BLOCK_K]
     a_tiles = gl.allocate_shared_memory(a.dtype, [STAGES, a_shape[0], a_shape[1]], a.layout)
-    b_tiles = gl.allocate_shared_memory(b.dtype, [STAGES, b_shape[0], b_shape[1]], b.layout)
+    # Rooms of a few columns and at most a line of K, so that a tile may have any number of them.
+    if B_ACROSS:
+        WIDE: gl.constexpr = LINE_COLUMNS if BLOCK_N > LINE_COLUMNS else BLOCK_N
+        ROOMS: gl.constexpr = _pieces(BLOCK_N + MORE_N, WIDE)
+        b_tiles = gl.allocate_shared_memory(b.dtype, [STAGES * ROOMS, BLOCK_K, WIDE], b.layout)
+    else:
+        LINE: gl.constexpr = b.block_type.shape[1]
+        ROOMS: gl.constexpr = BLOCK_K // LINE * (BLOCK_N + MORE_N) // ROOM_COLUMNS
+        b_tiles = gl.allocate_shared_memory(b.dtype, [STAGES * ROOMS, ROOM_COLUMNS, LINE], b.layout)
     ready = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     turn = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     # DIRECT needs no buffer for y, so `free` takes its place.
     y_shape: gl.constexpr = [1, 1] if DIRECT else y.block_type.shape
     y_tiles = free if DIRECT else gl.allocate_shared_memory(y.dtype, [2, y_shape[0], y_shape[1]], y.layout)
-    if MORE_N > 0:
-        more_shape: gl.constexpr = [BLOCK_K, MORE_N] if B_ACROSS else [MORE_N, BLOCK_K]
-        more_tiles = gl.allocate_shared_memory(b.dtype, [STAGES, more_shape[0], more_shape[1]], b_more.layout)
-        y_more_shape: gl.constexpr = [1, 1] if DIRECT else y_more.block_type.shape
-        y_more_tiles = (
-            free if DIRECT else gl.allocate_shared_memory(y.dtype, [2, y_more_shape[0], y_more_shape[1]], y_more.layout)
-        )
-    else:
-        more_tiles = free
-        y_more_tiles = free
+    y_more_tiles = free
+    if MORE_N > 0 and not DIRECT:
+        y_more_shape: gl.constexpr = y_more.block_type.shape
+        PIECES: gl.constexpr = _pieces(MORE_N, _largest_power_in(MORE_N))
+        y_more_tiles = gl.allocate_shared_memory(y.dtype, [2 * PIECES, y_more_shape[0], y_more_shape[1]], y_more.layout)
     for stage in gl.static_range(STAGES):
         mbarrier.init(ready.index(stage), count=2)
         mbarrier.init(free.index(stage), count=(1 if TURNS else 2) * CLUSTER)
@@ -509,13 +570,13 @@ def _hopper_gemm_kernel(
     gl.warp_specialize(
         [
             (_multiply, (
-                y, y_more, a_tiles, b_tiles, more_tiles, y_tiles, y_more_tiles, ready, free, turn, bias_ptr,
+                y, y_more, a_tiles, b_tiles, y_tiles, y_more_tiles, ready, free, turn, bias_ptr,
                 row_scale_ptr, column_scale_ptr, M, N, K, splits, depth, row_scale_stride, column_scale_stride, 0,
                 A_ACROSS, B_ACROSS, PAIRED, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, PRECISE, COLUMNS_PER_SCALE,
                 DIRECT, HALVED, BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES, CLUSTER, TURNS,
             )),
             (_multiply, (
-                y, y_more, a_tiles, b_tiles, more_tiles, y_tiles, y_more_tiles, ready, free, turn, bias_ptr,
+                y, y_more, a_tiles, b_tiles, y_tiles, y_more_tiles, ready, free, turn, bias_ptr,
                 row_scale_ptr, column_scale_ptr, M, N, K, splits, depth, row_scale_stride, column_scale_stride, 1,
                 A_ACROSS, B_ACROSS, PAIRED, ACTIVATION, BIAS, ROW_SCALE, COLUMN_SCALE, PRECISE, COLUMNS_PER_SCALE,
                 DIRECT, HALVED, BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES, CLUSTER, TURNS,
@@ -525,7 +586,7 @@ def _hopper_gemm_kernel(
                 CLUSTER,
             )),
             (_copy_columns, (
-                b, b2, b_more, b_tiles, more_tiles, ready, free, M, N, K, splits, depth, B_ACROSS, PAIRED, COLUMNS,
+                b, b2, b_more, b_tiles, ready, free, M, N, K, splits, depth, B_ACROSS, PAIRED, COLUMNS,
                 BLOCK_M, BLOCK_N, MORE_N, BLOCK_K, GROUP, STAGES, B_AHEAD, COLUMNS_PER_SCALE, CLUSTER,
             )),
             (meet, (CLUSTER,)),  # the warps that fill the last group of four, since all must meet
@@ -616,17 +677,25 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     """The launch of `_hopper_gemm_kernel`; `chosen` has BLOCK_M, BLOCK_N, BLOCK_K, GROUP and SPLITS, perhaps MORE_N,
     CLUSTER and TURNS. Its stages are the tiles of each operand in flight."""
     M, N, K = product.shape
+    device = product.a.get_device()
+    a_across, b_across = not copies_take(product.a), not copies_take(product.b.t())
+    if not can_change(device) or (b_across and divides_columns(chosen)):
+        chosen = _of_a_power_of_two(chosen)
     block_m, block_n, block_k = (chosen[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
     more_n = more_columns(chosen)
     paired = product.b2 is not None
+    if more_n and (more_n % MORE_STEP or more_n >= block_n or block_n not in WITH_MORE or product.precise or paired):
+        raise ValueError(
+            f"configuration: MORE_N is {more_n} and BLOCK_N {block_n}; accepted is a MORE_N of 0, or a multiple of "
+            f"{MORE_STEP} below a BLOCK_N of {WITH_MORE[0]} or {WITH_MORE[1]}; only 0 for precise accumulation, for "
+            f"scales of blocks and for a gated product"
+        )
     columns = block_n // 2 if paired else block_n
     depth, splits = shares(K, chosen)
     tiles_m, tiles_n = triton.cdiv(M, block_m), triton.cdiv(N, columns + more_n)
     y_dtype = product.y_dtype if splits == 1 else torch.float32
-    a_across, b_across = not copies_take(product.a), not copies_take(product.b.t())
     direct = N * y_dtype.itemsize % COPY_ALIGNMENT != 0
-    stages, halved = hopper_stages(chosen, product.a.itemsize, y_dtype.itemsize, paired=paired)
-    device = product.a.get_device()
+    stages, halved = hopper_stages(chosen, product.a.itemsize, y_dtype.itemsize, paired=paired, b_across=b_across)
     processors = multiprocessors(device)
     turns = in_turn(chosen)
     if turns and (product.precise or paired or stages < FEWEST_STAGES):
@@ -641,12 +710,13 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
             f"with a BLOCK_K of {LINE_BYTES} bytes"
         )
     between = between_lines(product.a.t() if a_across else product.a) or between_lines(product.b.t())
-    cluster = wanted if tiles_m > 1 and between and not b_across and not paired and can_share(device) else 1
+    cluster = wanted if tiles_m > 1 and between and not b_across and not paired and can_change(device) else 1
     high = triton.cdiv(tiles_m, cluster)
     programs = cluster * min(processors // cluster, high * tiles_n * splits)
-    few = block_m == NARROW and not turns and block_n + more_n <= FEW_COLUMNS and not product.precise
+    few = divides_columns(chosen) and block_n + more_n <= FEW_COLUMNS and not product.precise
     alone = tiles_m == 1 or programs <= EARLY_SHARE * processors
-    launch = (Launch if cluster == 1 else SharingLaunch)(
+    changes = (SHARED_COPIES,) * (cluster > 1) + (FEWER_COLUMNS,) * (more_n > 0)
+    launch = (partial(ChangedLaunch, changes=changes) if changes else Launch)(
         _hopper_gemm_kernel, programs, device,
         M, N, K, splits, depth, product.row_scale_stride, product.column_scale_stride,
         num_warps=4, registers=FEW_REGISTERS[0] if few else 0, early=alone,
@@ -659,15 +729,20 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     )  # fmt: skip
     a_rows = block_m if a_across else max(FEWEST_ROWS, min(block_m, triton.next_power_of_2(M)))
     a_tiles = Tiles(*_turned(product.a, [a_rows, block_k], a_across))
-    b_tiles = Tiles(*_turned(product.b.t(), [columns // cluster, block_k], b_across))
-    across = block_m == NARROW and not turns
+    b_depth = block_k if b_across else min(block_k, LINE_BYTES // product.b.itemsize)
+    b_tiles = Tiles(*_turned(product.b.t(), [columns // cluster, b_depth], b_across))
+    across = divides_columns(chosen)
     y_columns = block_n // (1 + across) // (1 + (paired or halved))
     y_block = [block_m if across or turns else block_m // 2, y_columns]
     rows = M if splits == 1 else high * cluster * block_m  # whole tiles, so that none is written into the next sum
     y_like = torch.empty((rows * splits, N), dtype=y_dtype, device=product.a.device)
     y_tiles = itself if direct else Tiles(y_like, y_block)
-    more_tiles = Tiles(*_turned(product.b.t(), [more_n // cluster, block_k], b_across)) if more_n else none
-    y_more_tiles = none if not more_n else itself if direct else Tiles(y_like, [y_block[0], more_n // (1 + across)])
+    more_tiles, y_more_tiles = none, none
+    if more_n:
+        piece = more_n & -more_n  # the largest power of two that divides them
+        b_block = [LINE_COLUMNS.value if b_across else piece // cluster, b_depth]
+        more_tiles = Tiles(*_turned(product.b.t(), b_block, b_across))
+        y_more_tiles = itself if direct else Tiles(y_like, [y_block[0], piece // (1 + across)])
 
     def call(a: Tensor, b: Tensor, b2: Any, y: Tensor, bias: Any, row_scale: Any, column_scale: Any) -> None:
         launch(
@@ -683,6 +758,17 @@ def more_columns(chosen: Configuration) -> int:
     return dict(chosen.constants).get("MORE_N", 0)
 
 
+def divides_columns(chosen: Configuration) -> bool:
+    """Whether the two groups of warps divide the columns of a tile."""
+    return chosen["BLOCK_M"] == NARROW and not in_turn(chosen)
+
+
+def _of_a_power_of_two(chosen: Configuration) -> Configuration:
+    """`chosen`, with the columns of a tile that need no changed PTX."""
+    constants = tuple((name, value) for name, value in chosen.constants if name != "MORE_N")
+    return replace(chosen, constants=constants)
+
+
 def clusters(chosen: Configuration) -> int:
     """The programs that share each tile of b."""
     return dict(chosen.constants).get("CLUSTER", 1)
@@ -693,10 +779,14 @@ def in_turn(chosen: Configuration) -> bool:
     return bool(dict(chosen.constants).get("TURNS", 0))
 
 
-def hopper_stages(chosen: Configuration, itemsize: int, y_itemsize: int, *, paired: bool) -> tuple[int, bool]:
+def hopper_stages(
+    chosen: Configuration, itemsize: int, y_itemsize: int, *, paired: bool, b_across: bool = False
+) -> tuple[int, bool]:
     """(stages that fit into shared memory, at most those chosen; whether BLOCK_N of y go through it in two halves)."""
     rows, columns = chosen["BLOCK_M"], chosen["BLOCK_N"] + more_columns(chosen)
-    stage_bytes = (rows + columns) * chosen["BLOCK_K"] * itemsize
+    more_copied = LINE_COLUMNS.value * -(-more_columns(chosen) // LINE_COLUMNS.value)  # whole lines
+    copied = chosen["BLOCK_N"] + more_copied if b_across else columns
+    stage_bytes = (rows + copied) * chosen["BLOCK_K"] * itemsize
     buffers = 1 + in_turn(chosen)
     y_bytes = buffers * rows * columns * y_itemsize // (1 + paired)
     room = SHARED_BYTES - BARRIER_BYTES

@@ -1,26 +1,24 @@
 """Chooses the launch of a matrix product: by a rule on its shape, and by what GPU and operands allow.
 
-The rule was fitted to the times of 13 tiles at 207 products of 80 to 4096 rows on an H100, in CUDA graphs, in bfloat16:
-its choices took 2 % longer than the best tile. Tiles of which the groups of warps take turns, and the rate at which the
-cache delivers operands that are larger than it, were fitted later, at 35 products.
+The rule was fitted to the times of 56 tiles at 46 products on an H100, in CUDA graphs, in bfloat16 and float8: its
+choices took 0.4 % longer than the best tile. A wave of tiles takes the time of its area, so what counts is how full the
+waves are, and with a step of 16 columns one can nearly always fill them: in trials 2048 × 3584 × 3584 went from 0.99 of
+the speed of cuBLAS to 1.07 by tiles of 128 × 224, 640 × 5120 × 13,824 from 1.01 to 1.14 by 128 × 208, and
+608 × 11,008 × 2048 from 0.88 to 1.0 by 128 × 144.
 
-`lab zoo matmul` measures products that no experiment lists. The goal is 0.9 of cuBLAS. On an H100, in CUDA graphs, 17
-of 24 reach it (runs h100-zoo-products-2026-11-26 and h100-zoo-products-2026-11-26-close). The others:
-- 3001 × 1536 × 4096 (0.83), 1024 × 1536 × 8960 (0.88) and 4096 × 256 × 1152 (0.899) are one to three waves of tiles:
-  cuBLAS has tiles of any multiple of 8 columns, and may compute the transpose of y where that fits better.
-- 784 × 1504 × 3000 (0.58), where a row of a tile lies in two lines, and programs share tiles of b only.
-- 96 × 96 × 8200 (0.69), which is loaded by pointers.
-- 65,537 × 64 × 1000 (0.30), which is loaded by pointers too, as all products of up to 64 columns: they should not if
-  rows are many. Not changed yet, because it must be measured.
-- 1 × 5003 × 32,769 in float16, whose results were wrong, by 4 to 6 times the tolerance: one sum of 32,769 products is
-  less exact than the tolerance of that day asked for. The checks allow for long sums since; not measured again.
+`lab zoo matmul` measures products that no experiment lists; the goal is 0.9 of cuBLAS. In trials these were below:
+- 784 × 1504 × 3000 (0.68), 1000 × 3000 × 3000 (0.85) and 3000 × 3000 × 3000 (0.88), where a row of a tile lies in two
+  lines, and programs share tiles of b only.
+- 784 × 4096 × 4096 (0.84) and 1152 × 4096 × 11,008 (0.89), where no tile fills the waves: cuBLAS has tiles of 8 more
+  columns, and may compute the transpose of y.
+- 128 × 128 × 1000 (0.78) and 64 × 4608 × 3584 (0.87), which take 4 to 12 µs.
 
 Tried, and slower:
 - Stream-K, which gives every program the same number of steps: on an H200 at 2048³ 34 µs (24.5 by whole tiles), at
   4096 × 5120 × 5120 354 (269). Programs are no longer at the same steps of K, and share less in the cache.
-- Two launches, whole waves first and the remaining columns in smaller tiles: 512 × 4608 × 3584 33.0 µs, and 28.3 in
-  one launch of tiles of 160 columns.
-- Tiles of 64 × 96, 64 × 160, 64 × 192, 128 × 80 and 128 × 160: at no product clearly the fastest.
+- Two launches, whole waves first and the remaining columns in smaller tiles: 512 × 4608 × 3584 33.0 µs, and 25.7 in
+  one launch of tiles of 144 columns.
+- Tiles of 128 × 224 and more in turn: they do not fit into registers, and take seven times as long.
 On an H100: 4097 × 4095 × 4093, which the copy engine cannot read, in single calls 303 µs with both operands copied
 first, cuBLAS 1001.
 """
@@ -38,6 +36,7 @@ from lab.kernels.gemm_hopper import (
     clusters,
     copies_take,
     hopper_gemm_launch,
+    hopper_stages,
     hopper_takes,
     in_turn,
     more_columns,
@@ -50,8 +49,12 @@ from lab.kernels.realign import LINE_BYTES, realign
 PROGRAMS = 132  # multiprocessors of an H100 or H200, for which the rule was made
 STEP_BYTES = LINE_BYTES  # of K in a step
 FEW_ROWS = 64  # up to here reading the weight is the limit
+FEW_COLUMNS = 32  # of y: up to here products are faster by pointers
 FEWEST_ROWS = 16  # up to here, and with few columns, the pointer kernel is faster
+FEWEST_COLUMNS = 64  # of a tile of the Hopper kernel
 SMALL = 128 * 128  # elements of y: up to here only K can be divided
+ALIGNED_DEPTH = 16  # of K, a multiple: else the kernel that loads by pointers loads single elements
+SMALL_ROWS = 512  # of y with up to 64 columns: so too
 SHORT_DEPTH = 3072  # of K: up to here small products are faster by pointers, without splits
 LEAST_DEPTH = 512  # of K in a part: with less, adding the parts up costs more than it saves
 
@@ -65,27 +68,38 @@ class Tile(NamedTuple):
     turns: bool = False
 
 
-# (most stages, seconds of a step of 128 bytes of K with all multiprocessors busy). Three stages of the largest tiles
-# leave room for a whole tile of y. With four, y goes through shared memory in two halves, one after the other, and
-# products are 1 to 3 % slower. In turns each group needs room for a tile of y; with the stages here the tiles of 96 and
-# of 192 columns go through it in halves, which was not compared with fewer stages.
+# (most stages, seconds of a step of 128 bytes of K with all multiprocessors busy). As many stages as fit are fastest,
+# though y then goes through shared memory in two halves, one after the other; only 128 × 256 loses 1 % with a fourth.
 HOPPER_TILES = {
-    Tile(64, 64): (8, 0.196e-6), Tile(64, 128): (8, 0.228e-6), Tile(64, 128, 16): (7, 0.297e-6),
-    Tile(64, 256): (5, 0.363e-6), Tile(128, 64): (8, 0.227e-6), Tile(128, 64, 32): (7, 0.274e-6),
-    Tile(128, 64, 32, turns=True): (7, 0.304e-6), Tile(128, 128): (6, 0.329e-6),
-    Tile(128, 128, turns=True): (5, 0.345e-6), Tile(128, 128, 16): (5, 0.463e-6),
-    Tile(128, 128, 32, turns=True): (4, 0.46e-6), Tile(128, 128, 64): (4, 0.5e-6),
-    Tile(128, 128, 64, turns=True): (4, 0.502e-6), Tile(128, 256): (3, 0.654e-6), Tile(128, 256, 64): (3, 1.03e-6),
-    Tile(256, 128): (3, 0.731e-6), Tile(256, 128, 32): (3, 0.998e-6),
+    Tile(64, 64): (8, 0.196e-6), Tile(64, 64, 16): (8, 0.204e-6), Tile(64, 64, 32): (8, 0.212e-6),
+    Tile(64, 64, 48): (8, 0.22e-6), Tile(64, 128): (8, 0.228e-6), Tile(64, 128, 16): (8, 0.25e-6),
+    Tile(64, 128, 32, turns=True): (7, 0.22e-6), Tile(64, 128, 48, turns=True): (6, 0.25e-6),
+    Tile(64, 128, 64, turns=True): (6, 0.262e-6), Tile(64, 128, 80): (6, 0.281e-6), Tile(64, 128, 96): (5, 0.312e-6),
+    Tile(64, 256): (5, 0.342e-6),
+    Tile(128, 64): (8, 0.227e-6), Tile(128, 64, turns=True): (8, 0.227e-6), Tile(128, 64, 16): (8, 0.245e-6),
+    Tile(128, 64, 32): (7, 0.274e-6), Tile(128, 64, 32, turns=True): (6, 0.29e-6), Tile(128, 64, 48): (6, 0.297e-6),
+    Tile(128, 128): (6, 0.329e-6), Tile(128, 128, turns=True): (6, 0.335e-6), Tile(128, 128, 16): (6, 0.37e-6),
+    Tile(128, 128, 16, turns=True): (5, 0.369e-6), Tile(128, 128, 32): (5, 0.412e-6),
+    Tile(128, 128, 32, turns=True): (4, 0.411e-6), Tile(128, 128, 48): (5, 0.447e-6),
+    Tile(128, 128, 48, turns=True): (4, 0.447e-6), Tile(128, 128, 64): (4, 0.49e-6),
+    Tile(128, 128, 64, turns=True): (4, 0.487e-6), Tile(128, 128, 80): (4, 0.528e-6),
+    Tile(128, 128, 96): (4, 0.567e-6), Tile(128, 128, 112): (3, 0.605e-6), Tile(128, 256): (3, 0.645e-6),
+    Tile(256, 64, 32): (4, 0.534e-6), Tile(256, 64, 48): (4, 0.582e-6), Tile(256, 128): (4, 0.66e-6),
+    Tile(256, 128, 16): (3, 0.735e-6), Tile(256, 128, 32): (3, 0.802e-6), Tile(256, 128, 48): (3, 0.887e-6),
 }  # fmt: skip
+FEWEST_STAGES = 3  # with less, copies are late
 BYTES_PER_SECOND = 2.56e12  # that products read from memory
 # Bytes a second that all multiprocessors read from the cache, and that the cache reads from memory for them, if the
 # operands fit into it or nearly; and the former if they are larger.
-TAKEN_BYTES_PER_SECOND, MISSED_BYTES_PER_SECOND, TAKEN_OF_MORE = 21.5e12, 7.47e12, 11.5e12
+TAKEN_BYTES_PER_SECOND, MISSED_BYTES_PER_SECOND, TAKEN_OF_MORE = 21.5e12, 7.47e12, 12.5e12
 MORE_BYTES = 70e6
+ALSO = 0.03  # of what is not the limit; it decides between tiles with the same limit
 BETWEEN_LINES = 2.5  # times the bytes, by their cost, if rows are not aligned to lines
-TILE_SECONDS, SCALED_TILE_SECONDS = 1.5e-6, 3e-6  # to begin a tile and to write it; float8 has scales
-TURN_SECONDS = 0.7e-6  # to begin a tile while the one before it is written
+TILE_SECONDS, SCALED_TILE_SECONDS = (
+    1.2e-6,
+    2.7e-6,
+)  # to begin a tile, if none is multiplied meanwhile; float8 has scales
+WRITTEN_SECONDS = 20e-12  # an element of a tile
 TOGETHER_SECONDS = 0.8e-6  # more, if two programs must be ready
 SPLIT_SECONDS = 1.9e-6  # the second kernel
 NARROW = 2048  # columns of y: up to here few rows are faster by pointers
@@ -171,13 +185,15 @@ def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     M, N, K = shape
     if M == 1 and 0 < K <= LONGEST and itemsize > 1:
         return gemv_rule(K)
-    if M <= FEWEST_ROWS or N <= FEW_ROWS or not K or (M <= FEW_ROWS and (N <= NARROW or itemsize != 2)):
+    if M <= FEWEST_ROWS or N <= FEW_COLUMNS or not K or (M <= FEW_ROWS and (N <= NARROW or itemsize != 2)):
         return pointer_rule(shape, itemsize)
     if M <= FEW_ROWS:
         return few_rows_rule(shape)
+    if N <= FEW_ROWS and M <= SMALL_ROWS and not K % ALIGNED_DEPTH:
+        return pointer_rule(shape, itemsize)
     if itemsize == 2 and (short := _short_rule(shape)):
         return short
-    if M * N <= SMALL:
+    if M * N <= SMALL and not K % ALIGNED_DEPTH:
         return pointer_rule(shape, itemsize)
     return min(_hopper_choices(shape, itemsize), key=lambda choice: _seconds(choice, shape, itemsize))
 
@@ -185,7 +201,7 @@ def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
 def few_rows_rule(shape: tuple[int, ...]) -> Configuration:
     """For (M, N, K) of two bytes, M up to 64, by the Hopper kernel: tiles of 64 rows. A step is twice as deep, so that
     256 bytes of a row of b are read at a time: 1 to 3 % faster."""
-    choices = [choice for choice in _hopper_choices(shape, 2) if choice["BLOCK_M"] == FEW_ROWS]
+    choices = [choice for choice in _hopper_choices(shape, 2) if choice["BLOCK_M"] == FEW_ROWS and not in_turn(choice)]
     best = min(choices, key=lambda choice: _seconds(choice, shape, 2))
     return gemm_configuration(
         FEW_ROWS, best["BLOCK_N"], 2 * best["BLOCK_K"], stages=best.num_stages // 2 + 1, splits=best["SPLITS"],
@@ -197,7 +213,7 @@ def _short_rule(shape: tuple[int, ...]) -> Configuration | None:
     """For products that end before the warps and barriers of the Hopper kernel pay: small tiles, loaded by pointers,
     all at once. On an H200 512³ took 6.4 µs (Hopper kernel 7.7, cuBLAS 6.8), 512 × 512 × 2048 9.7 (11.4, 9.5)."""
     M, N, K = shape
-    if K % 16:  # loads of single elements
+    if K % ALIGNED_DEPTH:
         return None
     if triton.cdiv(M, 64) * triton.cdiv(N, 32) <= PROGRAMS and K <= SHORT_DEPTH:
         return gemm_configuration(64, 32, 128, stages=5)
@@ -218,7 +234,9 @@ def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> fl
     turns = in_turn(choice)
     _, step_seconds = HOPPER_TILES[Tile(rows, columns - more, more, turns)]
     tile_seconds = SCALED_TILE_SECONDS if itemsize == 1 else TILE_SECONDS
-    tiles_seconds = waves * TURN_SECONDS + tile_seconds if turns else waves * tile_seconds
+    written_seconds = rows * columns * WRITTEN_SECONDS
+    begun, written = (1, waves + 1) if turns else (waves, waves)
+    tiles_seconds = begun * tile_seconds + written * written_seconds
     read_bytes, taken_bytes = (M + N) * K * itemsize, tiles * (rows + columns // cluster) * K * itemsize
     if _between_lines(K, itemsize):
         taken_bytes *= BETWEEN_LINES
@@ -228,8 +246,10 @@ def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> fl
     else:
         passed_seconds = taken_bytes / TAKEN_OF_MORE
     shares_seconds = SPLIT_SECONDS + splits * M * N * 8 / BYTES_PER_SECOND if splits > 1 else 0.0
+    limits = waves * steps * step_seconds, read_seconds, passed_seconds
     seconds: float = (
-        max(waves * steps * step_seconds, read_seconds, passed_seconds)
+        max(limits)
+        + ALSO * (sum(limits) - max(limits))
         + tiles_seconds
         + waves * (cluster > 1) * TOGETHER_SECONDS
         + shares_seconds
@@ -247,14 +267,18 @@ def _between_lines(K: int, itemsize: int) -> bool:
 def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     M, N, K = shape
     for (rows, columns, more, turns), (stages, _) in HOPPER_TILES.items():
+        if N <= FEWEST_COLUMNS < columns + more:  # the copy engine takes long for columns that do not exist
+            continue
         cluster = CLUSTER if _between_lines(K, itemsize) and rows < M else 1
         tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns + more)
         for splits in sorted({1, *(max(1, min(16, K // LEAST_DEPTH, n * PROGRAMS // tiles)) for n in (1, 2))}):
-            depth = STEP_BYTES // itemsize
-            yield gemm_configuration(
-                rows, columns, depth, stages=stages, splits=splits, hopper=True, more_n=more, cluster=cluster,
-                turns=turns,
+            choice = gemm_configuration(
+                rows, columns, STEP_BYTES // itemsize, stages=stages, splits=splits, hopper=True, more_n=more,
+                cluster=cluster, turns=turns,
             )  # fmt: skip
+            sum_itemsize = 4 if itemsize == 4 or splits > 1 else 2
+            if hopper_stages(choice, itemsize, sum_itemsize, paired=False)[0] >= FEWEST_STAGES:
+                yield choice
 
 
 def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
@@ -264,6 +288,8 @@ def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
         tile = (16, 16, 256, 2, 4) if N <= 4096 and M >= 8 else (16, 32, 256, 2, 4)
     elif M <= 32:
         tile = (32, 64, 128, 4, 4)
+    elif N <= 16:
+        tile = (64, 16, 128, 4, 4)
     elif N <= 128 or (M <= FEW_ROWS and N <= 4096):
         tile = (64, 32, 128, 4, 5)
     elif M <= FEW_ROWS:
@@ -306,8 +332,9 @@ def fp8_rule(shape: tuple[int, ...], itemsize: int, precise: bool, blocks: bool)
     """For (M, N, K) of float8. Adding up in float32 needs registers for two sums, so its tiles are smaller. With scales
     of blocks, steps are 128 of K, and K is not split.
 
-    On an H100, 2048 × 18,944 × 3584 with scales of rows reaches 0.974 of the speed of torch._scaled_mm in single calls
-    and 0.978 in CUDA graphs, since the groups of warps take turns there (run h100-fp8-2026-11-26).
+    On an H100, 2048 × 18,944 × 3584 with scales of rows went from 0.942 of the speed of torch._scaled_mm in single calls
+    to 0.974 when the groups of warps took turns (run h100-fp8-2026-11-26), and 2048 × 3584 × 18,944 in trials from 1.01
+    to 1.09 with tiles of 224 columns.
     """
     M, _, K = shape
     if M <= FEW_ROWS or not K:

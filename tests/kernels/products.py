@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from lab.kernels import gemm_hopper
-from lab.kernels.multicast import SharingLaunch
+from lab.kernels.changed_ptx import ChangedLaunch
+from lab.kernels.multicast import SHARED_COPIES
 
 TENSOR_FLOAT = 2.0**-9  # what a product of two numbers that are cut to 10 bits may be off by
 
@@ -40,13 +41,15 @@ def assert_product(y: Tensor, truth: Tensor, size: float, dtype: torch.dtype) ->
     assert worst <= 1, f"{worst:.2f} times the allowed error"
 
 
-def sharing_launches(monkeypatch: pytest.MonkeyPatch) -> list[SharingLaunch]:
+def sharing_launches(monkeypatch: pytest.MonkeyPatch) -> list[ChangedLaunch]:
     """The launches of products whose programs share tiles that are made from now on."""
-    made: list[SharingLaunch] = []
+    made: list[ChangedLaunch] = []
 
-    def launch(*arguments: Any, **options: Any) -> SharingLaunch:
-        made.append(SharingLaunch(*arguments, **options))
-        return made[-1]
+    def launch(*arguments: Any, **options: Any) -> ChangedLaunch:
+        one = ChangedLaunch(*arguments, **options)
+        if SHARED_COPIES in options["changes"]:
+            made.append(one)
+        return one
 
-    monkeypatch.setattr(gemm_hopper, "SharingLaunch", launch)
+    monkeypatch.setattr(gemm_hopper, "ChangedLaunch", launch)
     return made

@@ -7,7 +7,7 @@ import pytest
 import torch
 from compiled import printed
 
-from lab.kernels import gemm_rule
+from lab.kernels import gemm_hopper, gemm_rule
 from lab.kernels.gemm import Product, gemm_configuration
 from lab.kernels.gemm_hopper import (
     FEW_REGISTERS,
@@ -32,7 +32,9 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 from lab.kernels import activations
 from lab.kernels.gemm_hopper import FEW_REGISTERS, _hopper_gemm_kernel as kernel
-from lab.kernels.multicast import sharing
+from lab.kernels.any_columns import FEWER_COLUMNS
+from lab.kernels.changed_ptx import changing
+from lab.kernels.multicast import SHARED_COPIES
 
 TYPES = {"bf16": gl.bfloat16, "fp32": gl.float32, "fp8e4nv": gl.float8e4nv}
 
@@ -49,7 +51,7 @@ for dtype, y_dtype, blocks, constants in json.load(sys.stdin):
     plain = [i for i, n in enumerate(kernel.arg_names) if n in pointers or signature[n] == "i32" and n != "splits"]
     source = GluonASTSource(kernel, signature, constants, {(i,): [["tt.divisibility", 16]] for i in plain})
     registers = {"maxnreg": FEW_REGISTERS[0]} if constants["REGISTERS"] == FEW_REGISTERS[1] else {}
-    with sharing():
+    with changing(SHARED_COPIES, FEWER_COLUMNS):
         options = {"num_warps": 4, "launch_pdl": True} | registers
         made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     ptx = made.asm["ptx"]
@@ -80,16 +82,17 @@ def asked(
     half = constants["PAIRED"] or constants["HALVED"]
     across, whole = rows == NARROW and not constants["TURNS"], constants["TURNS"]
     y_rows, y_columns = rows if whole or across else rows // 2, columns // 2 if across else columns
-    b = [columns // (1 + constants["PAIRED"]) // constants["CLUSTER"], depth]
+    line = depth if constants["B_ACROSS"] else min(depth, 128 // {"bf16": 2, "fp32": 4, "fp8e4nv": 1}[dtype])
+    b = [columns // (1 + constants["PAIRED"]) // constants["CLUSTER"], line]
     blocks = {
         "a": [depth, rows] if constants["A_ACROSS"] else [rows, depth],
         "b": b[::-1] if constants["B_ACROSS"] else b,
         "y": [y_rows, y_columns // 2 if half else y_columns],
     }
     if more := constants["MORE_N"]:
-        more_part = more // constants["CLUSTER"]
-        blocks["b_more"] = [depth, more] if constants["B_ACROSS"] else [more_part, depth]
-        blocks["y_more"] = [y_rows, more // 2 if across else more]
+        piece = more & -more
+        blocks["b_more"] = [depth, 64] if constants["B_ACROSS"] else [piece // constants["CLUSTER"], line]
+        blocks["y_more"] = [y_rows, piece // 2 if across else piece]
     tiles = {"BLOCK_M": rows, "BLOCK_N": columns, "BLOCK_K": depth, "STAGES": stages}
     return dtype, y_dtype, blocks | {"b2": blocks["b"]}, constants | tiles
 
@@ -117,7 +120,8 @@ def test_no_sum_leaves_the_registers_and_the_tiles_fit() -> None:
         asked("bf16", (64, 256, 64), 4, B_ACROSS=True),
         asked("bf16", wide, 3, CLUSTER=2, BIAS=True),
         asked("bf16", small, 4, CLUSTER=2, MORE_N=64, A_ACROSS=True),
-        asked("bf16", wide, 3, MORE_N=64, HALVED=True, BIAS=True, ACTIVATION="gelu_erf"),
+        asked("bf16", small, 3, MORE_N=112, HALVED=True, BIAS=True, ACTIVATION="gelu_erf"),
+        asked("bf16", small, 3, MORE_N=80, B_ACROSS=True, A_ACROSS=True, HALVED=True),
         asked("bf16", high, 3, CLUSTER=2, MORE_N=32, HALVED=True),
         asked("bf16", (64, 128, 64), 7, CLUSTER=2, MORE_N=16, DIRECT=True),
         asked("fp32", (128, 128, 32), 4, "fp32"),
@@ -213,11 +217,42 @@ def test_a_cluster_that_the_kernel_cannot_have_is_refused(cluster: int, depth: i
 
 
 @pytest.mark.parametrize(
+    ("block_n", "more_n", "how"),
+    [(128, 8, {}), (64, 64, {}), (256, 64, {}), (128, 32, {"precise": True}), (128, 32, {"b2": True})],
+    ids=str,
+)
+def test_columns_are_refused_where_the_kernel_cannot_take_them(
+    block_n: int, more_n: int, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gemm_hopper, "can_change", lambda device: True)
+    a, b = matrix(256, 2048), matrix(640, 2048).t()
+    product = Product(a, b, torch.bfloat16, **(how | ({"b2": b} if "b2" in how else {})))
+    with pytest.raises(ValueError, match=f"MORE_N is {more_n} and BLOCK_N {block_n}; accepted is a MORE_N of 0, or"):
+        hopper_gemm_launch(product, gemm_configuration(128, block_n, 64, stages=3, hopper=True, more_n=more_n))
+
+
+@pytest.mark.parametrize(("known", "across", "more"), [(True, False, 16), (True, True, 0), (False, False, 0)])
+def test_columns_are_a_power_of_two_where_the_kernel_cannot_be_changed(
+    known: bool, across: bool, more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And where two groups of warps would divide a line of adjacent columns unevenly."""
+    monkeypatch.setattr(gemm_hopper, "can_change", lambda device: known)
+    made: list[dict[str, Any]] = []
+    for name in ("ChangedLaunch", "Launch"):
+        monkeypatch.setattr(gemm_hopper, name, lambda *arguments, **options: made.append(options))
+    b = matrix(2048, 640) if across else matrix(640, 2048).t()
+    chosen = gemm_configuration(64, 128, 64, stages=3, hopper=True, more_n=16)
+    hopper_gemm_launch(Product(matrix(256, 2048), b, torch.bfloat16), chosen)
+    assert made[0]["MORE_N"] == more
+    assert ("changes" in made[0]) == (more > 0)
+
+
+@pytest.mark.parametrize(
     "how", [{"precise": True}, {"precise": True, "columns_per_scale": 128}, {"b2": True}, {}], ids=str
 )
 def test_turns_are_refused_where_the_kernel_cannot_take_them(how: dict[str, Any]) -> None:
-    """{}: no two stages fit beside two tiles of y in float32, of 128 × 320."""
-    wide = gemm_configuration(128, 256, 64, stages=3, hopper=True, more_n=64, turns=True, splits=1 if how else 3)
+    """{}: no two stages fit beside two tiles of y in float32, of 128 × 256 and steps of 128."""
+    wide = gemm_configuration(128, 256, 128, stages=3, hopper=True, turns=True, splits=1 if how else 3)
     a, b = matrix(256, 2048), matrix(640, 2048).t()
     product = Product(a, b, torch.bfloat16, **(how | ({"b2": b} if "b2" in how else {})))
     with pytest.raises(ValueError, match="TURNS is 1; accepted is 0 for precise accumulation"):

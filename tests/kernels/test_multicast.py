@@ -8,9 +8,10 @@ from triton import knobs
 from triton.language import constexpr
 from triton.runtime.jit import JITFunction
 
-from lab.kernels import multicast
+from lab.kernels import changed_ptx, multicast
+from lab.kernels.changed_ptx import can_change, changing
 from lab.kernels.gemm_rule import gemm_rule
-from lab.kernels.multicast import MARK, can_share, next_copy_to_both, shared_copies, sharing
+from lab.kernels.multicast import MARK, SHARED_COPIES, next_copy_to_both, shared_copies
 
 KERNEL = """
 .visible .entry kernel(
@@ -73,14 +74,14 @@ def test_while_one_thread_compiles_no_other_changes_the_hook() -> None:
     hooked = []
 
     def first() -> None:
-        with sharing():
+        with changing(SHARED_COPIES):
             first_is_in.set()
             second_is_in.wait(0.3)  # which it is not, unless it need not wait
         first_is_out.set()
 
     def second() -> None:
         first_is_in.wait()
-        with sharing():
+        with changing(SHARED_COPIES):
             second_is_in.set()
             first_is_out.wait()
             hooked.append(knobs.runtime.add_stages_inspection_hook is not None)
@@ -98,7 +99,7 @@ def test_another_hook_of_the_user_is_called_too(monkeypatch: pytest.MonkeyPatch)
     called = []
     monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", lambda *about: called.append(about))
     stages = {"ptx": lambda source, metadata: KERNEL}
-    with sharing():
+    with changing(SHARED_COPIES):
         knobs.runtime.add_stages_inspection_hook("backend", stages, "options", "language", 90)
     assert called == [("backend", stages, "options", "language", 90)]
     assert ".multicast::cluster" in stages["ptx"]("", {})
@@ -107,12 +108,12 @@ def test_another_hook_of_the_user_is_called_too(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_only_where_it_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(multicast, "capability", lambda device: (9, 0) if device == 0 else (10, 0))
+    monkeypatch.setattr(changed_ptx, "capability", lambda device: (9, 0) if device == 0 else (10, 0))
     monkeypatch.setattr(triton, "__version__", "3.6.0")
-    assert can_share(0)
-    assert not can_share(1)
+    assert can_change(0)
+    assert not can_change(1)
     monkeypatch.setattr(triton, "__version__", "3.8.0")
-    assert not can_share(0)
+    assert not can_change(0)
 
 
 @pytest.mark.parametrize(
