@@ -332,4 +332,5 @@ FLASH_ATTENTION = Experiment(
         "Validation": ("error against float64", "noise ratio (p95 / p50)"),
     },
     scopes=("device_cold", "graph"),
+    sustained=True,
 )

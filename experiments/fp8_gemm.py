@@ -281,7 +281,8 @@ FP8_GEMM = Experiment(
         "Quantisation fused into the norm before the product, which fp8-quantization measures.",
         "A claim on float8 that was quantised before, against bfloat16: the checks change an input, and its copy in "
         "float8 would no longer match. matmul-tiling has the times of bfloat16 at three of the shapes.",
-        "A rate under steady load, where the board lowers its clock: the calls are spaced.",
+        "Claims under steady load, where the board lowers its clock: they are about spaced calls. The pages of cases "
+        "tell both rates.",
     ),
     metrics={
         "Latency": ("p50 latency", "p95 latency", "speed-up vs each baseline, with interval"),
@@ -292,4 +293,5 @@ FP8_GEMM = Experiment(
         ),
     },
     scopes=("device_cold", "graph"),
+    sustained=True,
 )  # fmt: skip

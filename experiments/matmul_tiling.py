@@ -217,8 +217,8 @@ MATMUL_TILING = Experiment(
         "Products of float16 and of tensor float 32, and operands whose other axis is adjacent: the tests cover them, "
         "but no time here.",
         "Bias and activation in the epilogue: no profile but the lab's has them in the same kernel.",
-        "A rate under steady load: a board that multiplies without pause lowers its clock to keep to its power, and "
-        "all profiles with it; the calls here are spaced.",
+        "Claims under steady load: a board that multiplies without pause lowers its clock to keep to its power, and "
+        "all profiles with it; claims are about spaced calls. The pages of cases tell both rates.",
         "What clusters of programs gain that share what they copy: cuBLAS uses them, the lab's kernel only where rows "
         "do not begin at lines of memory.",
     ),
@@ -228,4 +228,5 @@ MATMUL_TILING = Experiment(
         "Validation": ("error against float64", "noise ratio (p95 / p50)"),
     },
     scopes=("device_cold", "graph"),
+    sustained=True,
 )

@@ -27,6 +27,7 @@ def swept(
     clock: type[CpuClock] = CpuClock,
     operator: Operator = DOUBLING,
     kernels: Mapping[str, str] | None = None,
+    sweep: int = 0,
     **changes: Any,
 ) -> dict[str, Cell]:
     """The cells of `profiles`, in this order, by name; the honest `plain` and `fast` stand before and after them."""
@@ -45,7 +46,7 @@ def swept(
     monkeypatch.setattr(cpu, "last_level_cache_bytes", lambda: 1 << 12)
     plan = plan_of("here", device="cpu", experiments=[experiment], protocol=QUICK)
     todo = {(experiment.name, case.name, name) for name in names}
-    messages, reported = WorkerProtocol(0, todo, Watcher(None)), ReportedTimes()
+    messages, reported = WorkerProtocol(sweep, todo, Watcher(None)), ReportedTimes()
     kept: list[Record] = []
     at: list[str] = []
 
@@ -58,7 +59,7 @@ def swept(
             kept.extend(reported.as_reported(record) for record in messages.take(kind, content))
 
     guard, functions = measure_sweep.load(plan, set(), emit)
-    measure_sweep.measure(plan, 0, todo, todo, guard, functions, StageTimer(), emit)
+    measure_sweep.measure(plan, sweep, todo, todo, guard, functions, StageTimer(), emit)
     messages.finish()
     return {record.profile: record for record in kept if isinstance(record, Cell)}
 

@@ -156,6 +156,8 @@ class Experiment:
     """One question, with the cells that are measured for it and the claims that are judged.
 
     Prose may be left out until the experiment is published: lab/definition/prose.py says what is needed then.
+    `sustained`: on a GPU, cases that are mainly arithmetic are also measured back to back for about a second, in the
+    first sweep; lab/definition/planning.py says which cases these are.
     """
 
     name: str
@@ -173,6 +175,7 @@ class Experiment:
     scopes: tuple[str, ...] = SCOPES
     self_test: bool = False  # a test of the lab itself: measured only if named
     for_cpu: bool = False  # of sizes for a CPU: the default there, and on a GPU measured only if named
+    sustained: bool = False
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -180,6 +183,8 @@ class Experiment:
             _check_member(f"{self.name}: scope", scope, SCOPES)
         if SCOPES[0] not in self.scopes:
             raise DefinitionError(f"{self.name}: scopes are {list(self.scopes)}; {SCOPES[0]!r} must be among them")
+        if self.sustained and "graph" not in self.scopes:
+            raise DefinitionError(f"{self.name}: sustained calls are those of graphs; 'graph' must be among its scopes")
         for claim in self.claims:
             self._check_claim(claim)
         for claim in self.headlines:

@@ -60,6 +60,7 @@ class PlannedCase:
     included: bool
     only_with: str
     control: str = added(2, "")  # the profile that is timed twice, under two names
+    sustained: bool = added(12, False)  # its profiles are also measured back to back, in the first sweep on a GPU
 
     @property
     def option(self) -> str:

@@ -9,7 +9,7 @@ are compiled for one shape. 6 = a fresh cache in every sweep, what Inductor gene
 that a call takes, settings that a profile left changed. 7 = lines of a journal that name the one before, hits in L1.
 8 = versions of libraries as a mapping, any number of them. 9 = runs on several GPUs, and
 GPUs that they lost. 10 = the memory of a profile's own CUDA graphs. 11 = timed calls that the host does not enqueue
-anything behind. A field `added` later reads as its default in older records.
+anything behind. 12 = calls back to back. A field `added` later reads as its default in older records.
 """
 
 import typing
@@ -165,6 +165,17 @@ class Compiled:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Sustained:
+    """A profile's CUDA graph replayed back to back for a second, after the rounds; or why it was not."""
+
+    reason: str = ""  # why there are no times
+    batch_seconds: tuple[float, ...] = ()  # seconds a call; one for each batch of replays, in order
+    calls_per_batch: int = 0
+    spin_hertz: tuple[float, ...] = ()  # the clock that a spin right behind each batch showed
+    power_watts: float | None = None  # of the board as the last batch began: on an H100, NVML's mean of a second
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
     """What one case × profile gave in one sweep."""
 
@@ -189,6 +200,8 @@ class Cell:
     left_behind: tuple[str, ...] = added(6, ())  # process-wide settings that it changed; put back before the next
     # That CUDA graphs of its own hold for a call: intermediate results and results. None where nobody asked.
     graph_memory_bytes: int | None = added(10, None)
+    # None where the plan does not ask for it, and on a CPU.
+    sustained: Sustained | None = added(12, None)  # noqa: RUF009, for each of its values is frozen
 
     @property
     def memory_bytes(self) -> int | None:

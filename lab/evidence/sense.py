@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from lab.evidence.record import OUTCOMES, Cell, Counters, Edge, Timing
+from lab.evidence.record import OUTCOMES, Cell, Counters, Edge, Sustained, Timing
 
 UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 FIRST_YEAR, LAST_YEAR = 2020, 2100
@@ -45,6 +45,8 @@ def _check(kind: type[Any], name: str, hint: Any) -> Check | None:
         return lambda value: "" if value in ACCEPTED[kind] else f"{value!r}; accepted are {ACCEPTED[kind]}"
     if kind is Timing and name == "rounds":
         return _samples
+    if kind is Sustained and name == "batch_seconds":
+        return lambda value: _samples((value,))
     if kind is Timing and name == "calls_per_sample":
         return lambda value: "" if value > 0 else f"{value}; a sample holds at least one call"
     if name.endswith(NEVER_NEGATIVE) and name not in MAY_BE:
@@ -76,7 +78,7 @@ def _samples(rounds: tuple[tuple[float, ...], ...]) -> str:
 
 
 def _not_negative(value: Any) -> str:
-    values = value.values() if isinstance(value, Mapping) else (value,)
+    values = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else (value,)
     return next((f"{each}; it cannot be negative" for each in values if each is not None and each < 0), "")
 
 

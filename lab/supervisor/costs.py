@@ -11,6 +11,7 @@ STAGES = {
     "inputs": "inputs",
     "check": "compiling, choosing, checking",
     "time": "timing",
+    "sustain": "calls back to back",
     "canaries": "canaries",
 }
 WIDTH = 34

@@ -116,6 +116,6 @@ class CaseClock:
             profile, stage = self._at
             if stage in ("time", "verify"):
                 self._time_seconds += now - self._since
-            else:
+            else:  # calls back to back too: they come in sweep 0 alone, in which checking costs most
                 self._check_seconds[profile] = self._check_seconds.get(profile, 0.0) + now - self._since
         self._at, self._since = None, now

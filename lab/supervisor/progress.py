@@ -17,6 +17,7 @@ STAGES = {
     "inputs": "making inputs",
     "check": "compiling and checking",
     "time": "timing",
+    "sustain": "calls back to back",
     "verify": "checking a timed output",
 }
 

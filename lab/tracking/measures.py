@@ -117,6 +117,9 @@ def _values(experiment: ExperimentResult, cell: CellResult) -> dict[str, float]:
             speedup = experiment.compare(cell.case, cell.profile, baseline)
             if speedup and baseline != cell.profile and experiment.cells[cell.case, baseline].latency:
                 values[f"speedup/vs_{baseline}"] = speedup.ratio
+    if cell.sustained:
+        lasting = {"seconds": cell.sustained.seconds, "flops_per_second": cell.sustained.flops_per_second}
+        values |= _named("sustained", lasting)
     return values | _named("throughput", {"bytes_per_second": cell.bytes_per_second})
 
 

@@ -8,8 +8,9 @@ from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.evidence.record import Cell, Correctness, Counters, Machine, SweepStart
 from lab.verdict.compare import fewest_calls, rounds_of, timing_of, void_samples
 from lab.verdict.excluded_rounds import ExcludedRounds
-from lab.verdict.roofline import bytes_per_second, cache_resident_bytes, near_launch_floor, why_impossible
+from lab.verdict.roofline import GRAPH, bytes_per_second, cache_resident_bytes, near_launch_floor, why_impossible
 from lab.verdict.statistics import Latency, latency
+from lab.verdict.sustained import SustainedRate, sustained_rate
 from lab.verdict.traffic import DramTraffic, dram_traffic
 
 SCOPE = "device_cold"
@@ -39,6 +40,7 @@ class CellResult:
     correctness: tuple[Correctness, ...] = ()
     counters: Counters | None = None
     traffic: DramTraffic | None = None  # None where no DRAM bytes were counted
+    sustained: SustainedRate | None = None  # None where no sweep was asked for it
     cells: tuple[Cell, ...] = ()
 
     @property
@@ -137,6 +139,7 @@ def _measured(
         correctness=tuple(cell.correctness for cell in cells if cell.correctness),
         counters=counters,
         traffic=dram_traffic(case, counters, sweeps[0].machine),
+        sustained=sustained_rate(case, cells, latencies.get(GRAPH)),
         cells=cells,
     )
 

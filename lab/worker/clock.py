@@ -32,6 +32,18 @@ class Block:
     spin_hertz: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class BackToBack:
+    """Seconds of each batch of replays, the GPU's clock right behind it, and what was `told` as the last one began.
+
+    `late`: the GPU had to wait for the host, so that the replays were not back to back."""
+
+    seconds: tuple[float, ...]
+    spin_hertz: tuple[float, ...]
+    told: float | None
+    late: bool
+
+
 class Replay(Protocol):
     """Calls captured once and replayed together, without the host. Each replay overwrites `outputs`."""
 
@@ -53,6 +65,10 @@ class Clock(Protocol):
     def enqueue_seconds(self, calls: Sequence[Call]) -> list[float]: ...
 
     def capture(self, runs: Sequence[Callable[[], Any]]) -> Replay: ...
+
+    def back_to_back(self, replay: Replay, replays: int, batches: int, ask: Callable[[], float | None]) -> BackToBack:
+        """Replay without a pause: so many batches of so many replays. `ask` is called as the last batch begins."""
+        ...
 
     def properties(self) -> dict[str, Any]: ...
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from lab.worker.clock import FALLBACK_CACHE_BYTES, Block, Call, Replay, nothing, poison
+from lab.worker.clock import FALLBACK_CACHE_BYTES, BackToBack, Block, Call, Replay, nothing, poison
 from lab.worker.hook_check import HookCheck
 
 
@@ -51,6 +51,9 @@ class CpuClock:
         return [0.0 for _ in calls]
 
     def capture(self, runs: Sequence[Callable[[], Any]]) -> Replay:
+        raise RuntimeError("a CPU has no CUDA graphs")
+
+    def back_to_back(self, replay: Replay, replays: int, batches: int, ask: Callable[[], float | None]) -> BackToBack:
         raise RuntimeError("a CPU has no CUDA graphs")
 
     def properties(self) -> dict[str, Any]:

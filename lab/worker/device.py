@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from lab.errors import PlanError
-from lab.worker.clock import FALLBACK_CACHE_BYTES, Block, Call, Clock, Replay, nothing, poison
+from lab.worker.clock import FALLBACK_CACHE_BYTES, BackToBack, Block, Call, Clock, Replay, nothing, poison
 from lab.worker.cpu import CpuClock
 from lab.worker.hook_check import HookCheck
 
@@ -152,6 +152,38 @@ class CudaClock:
             graph.capture_end()
         torch.cuda.current_stream().wait_stream(stream)
         return _CudaReplay(graph, outputs)
+
+    def back_to_back(self, replay: Replay, replays: int, batches: int, ask: Callable[[], float | None]) -> BackToBack:
+        """Events stand around each batch, and behind a spin of about 250 µs that follows it and shows the clock.
+
+        The host is late where the GPU was done with a batch before the spin behind it was enqueued. Returns when the
+        clock has recovered.
+        """
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(2 * batches + 1)]
+        begins, ends = events[0::2], events[1::2]
+        late = False
+        begins[0].record()
+        for end, next_begin in zip(ends, begins[1:], strict=True):
+            for _ in range(replays):
+                replay.replay()
+            end.record()
+            torch.cuda._sleep(self.CLOCK_CYCLES)
+            late |= end.query()
+            next_begin.record()
+        begins[-2].synchronize()
+        told = ask()
+        torch.cuda.synchronize()
+        self._rest()
+        batch_milliseconds, spin_milliseconds = (
+            [before.elapsed_time(after) for before, after in zip(*pairs, strict=True)]
+            for pairs in ((begins[:-1], ends), (ends, begins[1:]))
+        )
+        return BackToBack(
+            seconds=tuple(milliseconds * 1e-3 for milliseconds in batch_milliseconds),
+            spin_hertz=tuple(round(self.CLOCK_CYCLES / (each * 1e-3)) for each in spin_milliseconds),
+            told=told,
+            late=late,
+        )
 
     def on_stream(self, address: int) -> AbstractContextManager[Any]:
         """Launches inside go to a stream that another library made."""

@@ -50,11 +50,13 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class CaseTimings:
-    """What came of a case: timings by profile and scope, or why there are none; when its rounds ran."""
+    """What came of a case: timings by profile and scope, or why there are none; when its rounds ran; the graphs of the
+    profiles that could be captured."""
 
     timings: Mapping[str, tuple[Timing, ...]]
     unmeasured: Mapping[str, Mapping[str, str]]
     windows: tuple[Window, ...]
+    replays: Mapping[str, Replay]
 
 
 class Observer:
@@ -141,7 +143,8 @@ class CaseTimer:
             name: tuple(self._series[name, scope].timing for scope in self._scopes if (name, scope) in self._series)
             for name in self._subjects
         }
-        return CaseTimings(timings, self._unmeasured, tuple(windows))
+        replays = {name: series.replay for (name, _), series in self._series.items() if series.replay}
+        return CaseTimings(timings, self._unmeasured, tuple(windows), replays)
 
     def _pace(self, name: str) -> None:
         """Warm a profile up; size the spin and the block of each of its series."""

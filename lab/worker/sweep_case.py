@@ -12,7 +12,7 @@ from lab.definition.experiment import Case, Experiment, Profile, one_of
 from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.evidence.codec import to_data
 from lab.evidence.moment import now
-from lab.evidence.record import Cell, Control, Correctness, Rounds
+from lab.evidence.record import Cell, Control, Correctness, Rounds, Sustained
 from lab.worker.compiled import Compilation
 from lab.worker.correctness import Check, check_output, verdict, worse
 from lab.worker.faults import fault, skip_reason
@@ -21,6 +21,7 @@ from lab.worker.input_pool import InputPool, copies
 from lab.worker.launches import seen
 from lab.worker.measure import CaseTimer, CaseTimings, Checked, Observer, Subject, rotation
 from lab.worker.profile_checks import FELL_BACK, ProfileChecks
+from lab.worker.sustained import sustained
 from lab.worker.sweep_context import SweepContext
 
 AGAIN = "(again)"  # the A/A control among the timed profiles; no profile can have this name
@@ -30,6 +31,7 @@ INTERPRETED = (
 )
 UNJOINED = "unjoined"
 TOO_LARGE = "the graphs of all profiles would not fit the GPU's memory"
+IN_PLACE = "it overwrites its inputs, which nothing puts right between calls that are back to back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,11 @@ class SweepCase(Observer):
             try:
                 with self.context.stage_timer("time"):
                     timings = self._time(ready, pool)
+                lasting = self._sustained(ready, timings)
             except torch.OutOfMemoryError as problem:
                 self._lose(ready, f"timing: {fault(problem)}")
                 return
-            self._report(ready, timings)
+            self._report(ready, timings, lasting)
 
     def _lose(self, cells: Mapping[str, Ready | None], reason: str) -> None:
         """Give up the case for all profiles and blame none; the stage tells the supervisor so."""
@@ -212,11 +215,36 @@ class SweepCase(Observer):
         timings = timer.time()
         for item in ready.values():
             self._check_again(item, pool)
-        rounds = Rounds(experiment=self.planned.name, case=self.case.name, windows=timings.windows)
-        self.context.emit("rounds", to_data(rounds))
         return timings
 
-    def _report(self, ready: Mapping[str, Ready], case_timings: CaseTimings) -> None:
+    def _sustained(self, ready: Mapping[str, Ready], case_timings: CaseTimings) -> dict[str, Sustained]:
+        """Each profile back to back, where the plan asks for it: once, for it takes a second each."""
+        if not self.planned_case.sustained or self.context.sweep or "graph" not in self.clock.scopes:
+            return {}
+        with self.context.stage_timer("sustain"):
+            return {name: self._back_to_back(item, case_timings) for name, item in ready.items()}
+
+    def _back_to_back(self, item: Ready, case_timings: CaseTimings) -> Sustained:
+        name = item.profile.name
+        replay = case_timings.replays.get(name)
+        if replay is None:
+            return Sustained(reason=self._unmeasured(name, case_timings)["graph"])
+        if item.profile.in_place:
+            return Sustained(reason=IN_PLACE)
+        self.announce(name, "sustain")
+        (spaced,) = (timing for timing in case_timings.timings[name] if timing.scope == "graph")
+        return sustained(self.clock, replay, spaced)
+
+    def _unmeasured(self, profile: str, case_timings: CaseTimings) -> Mapping[str, str]:
+        """By scope, why a profile has no time there."""
+        reasons = case_timings.unmeasured[profile]
+        if "graph" in self.clock.scopes and {"graph"} & set(self.planned.scopes) - set(self.scopes):
+            return {**reasons, "graph": TOO_LARGE}
+        return reasons
+
+    def _report(self, ready: Mapping[str, Ready], case_timings: CaseTimings, lasting: Mapping[str, Sustained]) -> None:
+        rounds = Rounds(experiment=self.planned.name, case=self.case.name, windows=case_timings.windows)
+        self.context.emit("rounds", to_data(rounds))
         name = self.planned_case.control
         if timings := case_timings.timings.get(name + AGAIN):
             control = Control(
@@ -227,16 +255,14 @@ class SweepCase(Observer):
         for name, item in ready.items():
             timed = verdict(self.checks[name], item.correctness.seeds)
             item = replace(item, correctness=worse(item.correctness, timed))
-            unmeasured = case_timings.unmeasured[name]
-            if "graph" in self.clock.scopes and {"graph"} & set(self.planned.scopes) - set(self.scopes):
-                unmeasured = {**unmeasured, "graph": TOO_LARGE}
+            unmeasured = self._unmeasured(name, case_timings)
             left = next((reason for reason in unmeasured.values() if UNJOINED in reason), "")
             if complaint := self.violations.get(name, "") or left:
                 self._send(name, "wrong", complaint, item)
             elif not timed.passed:
                 self._send(name, "wrong", f"a timed output was wrong: {timed.message}", item)
             else:
-                self._send(name, "measured", "", item, case_timings.timings[name], unmeasured)
+                self._send(name, "measured", "", item, case_timings.timings[name], unmeasured, lasting.get(name))
 
     def _send(
         self,
@@ -246,6 +272,7 @@ class SweepCase(Observer):
         item: Ready | None,
         timings: Any = (),
         unmeasured: Mapping[str, str] | None = None,
+        lasting: Sustained | None = None,
     ) -> None:
         cell = Cell(
             experiment=self.planned.name,
@@ -267,5 +294,6 @@ class SweepCase(Observer):
             peak_memory_bytes=item.peak_memory_bytes if item else None,
             graph_memory_bytes=item.graph_memory_bytes if item else None,
             left_behind=tuple(self.left.get(profile, ())),
+            sustained=lasting,
         )
         self.context.emit("Cell", to_data(cell))

@@ -113,6 +113,13 @@ def test_the_headline_scope_is_always_measured() -> None:
     assert_refused("doubling: scopes are ['graph']; 'device_cold' must be among them", scopes=("graph",))
 
 
+def test_only_graphs_are_replayed_back_to_back() -> None:
+    assert_refused(
+        "doubling: sustained calls are those of graphs; 'graph' must be among its scopes",
+        scopes=("device_cold",), sustained=True,
+    )  # fmt: skip
+
+
 # What results may be
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from counting import PLAIN_MOVES_TWICE
-from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, plan_of, small_experiment
+from factory import DOUBLING, FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, plan_of, small_experiment
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import Experiment
@@ -17,6 +17,7 @@ from lab.definition.plan_file import load_plan, save_plan
 from lab.definition.planning import LONGEST_RUN_ID, planned
 from lab.errors import PlanError, RunError
 from lab.evidence.codec import SCHEMA
+from lab.kernels.traffic import Traffic
 
 
 @pytest.mark.parametrize("run_id", ["a", "7", "h100-first-light", "2026-01-02", "x" * LONGEST_RUN_ID])
@@ -87,6 +88,20 @@ def test_a_profile_is_timed_twice_where_a_claim_compares_it_and_nowhere_else() -
     experiment = small_experiment(claims=(silent,), headlines=(silent,))
     controls = {case.name: case.control for case in plan_of(experiments=[experiment]).experiments[0].cases}
     assert controls == {SMALL.name: "plain", LARGE.name: ""}
+
+
+@pytest.mark.parametrize(("flops", "arithmetic"), [(300 * 1000, True), (299 * 1000, False)])
+@pytest.mark.parametrize("sustained", [True, False])
+def test_cases_of_300_operations_a_byte_are_measured_back_to_back_where_their_experiment_asks_for_it(
+    flops: int, arithmetic: bool, sustained: bool
+) -> None:
+    operator = dataclasses.replace(
+        DOUBLING, traffic=lambda shape, itemsize: Traffic(read_bytes=600, written_bytes=400, flops=flops)
+    )
+    case = dataclasses.replace(SMALL, operator=operator)
+    claim = dataclasses.replace(FAST_BEATS_PLAIN, cases=(case,))
+    experiment = small_experiment(cases=(case,), claims=(claim,), headlines=(claim,), sustained=sustained)
+    assert planned(experiment, frozenset()).cases[0].sustained is (sustained and arithmetic)
 
 
 def test_the_same_options_give_the_same_digest_twice() -> None:

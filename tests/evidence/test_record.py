@@ -1,5 +1,6 @@
 """Records survive JSON unchanged, and anything else is refused with the field's name."""
 
+import dataclasses
 import json
 import math
 import re
@@ -11,7 +12,7 @@ from factory import cell, machine, plan_of, records_of, timing
 from lab.definition.plan import Protocol
 from lab.errors import RunError
 from lab.evidence.codec import canonical, digest, from_data, to_data
-from lab.evidence.record import KINDS, Cell, Counters, LostGpu, Record, SweepStart
+from lab.evidence.record import KINDS, Cell, Counters, LostGpu, Record, Sustained, SweepStart
 
 RECORDS = [
     *records_of(
@@ -148,3 +149,13 @@ def test_versions_that_older_records_have_as_fields_are_read_into_the_mapping() 
     older = data | {"liger": "0.8.5", "quack": ""}
     assert from_data(type(machine()), older).libraries == {"liger-kernel": "0.8.5"}
     assert from_data(type(machine()), data).libraries == {}
+
+
+def test_a_cell_of_an_older_schema_has_no_calls_back_to_back_and_keeps_its_digest() -> None:
+    lasting = Sustained(batch_seconds=(1e-6, 2e-6), calls_per_batch=7, spin_hertz=(1.98e9, 1.38e9), power_watts=696.0)
+    now = dataclasses.replace(from_data(Cell, good(), "Cell"), sustained=lasting)
+    assert from_data(Cell, json.loads(canonical(to_data(now))), "Cell") == now
+    older = to_data(now, 11)
+    assert "sustained" not in older
+    assert from_data(Cell, older, "Cell").sustained is None
+    assert to_data(from_data(Cell, older, "Cell"), 11) == older

@@ -8,7 +8,7 @@ import pytest
 from factory import machine, measured_run, plan_of, records_of
 
 from lab.evidence import journal
-from lab.evidence.record import Cell, Record, RunFinish, RunStart, SweepFinish, SweepStart, Watch
+from lab.evidence.record import Cell, Record, RunFinish, RunStart, Sustained, SweepFinish, SweepStart, Watch
 from lab.evidence.sense import impossible_value
 from lab.verdict.results import load_run
 from lab.verdict.valid_records import valid_records
@@ -27,7 +27,13 @@ def with_sample(seconds: float) -> Cell:
     return dataclasses.replace(cell, timings=(timing,))
 
 
+def lasting(**values: Any) -> Cell:
+    return dataclasses.replace(first(Cell, outcome="measured"), sustained=Sustained(**values))
+
+
 def test_what_is_measured_makes_sense() -> None:
+    back_to_back = lasting(batch_seconds=(1e-6, 2e-6), calls_per_batch=7, spin_hertz=(1e9, 1e9), power_watts=696.0)
+    assert [impossible_value(each) for each in (back_to_back, lasting(reason="no graph"))] == ["", ""]
     assert [impossible_value(record) for record in RECORDS if impossible_value(record)] == []
 
 
@@ -37,6 +43,8 @@ def test_what_is_measured_makes_sense() -> None:
         (with_sample(0.0), "Timing.rounds is 0.0 in a sample; no call takes so little"),
         (with_sample(-1e-6), "Timing.rounds is -1e-06 in a sample"),
         (with_sample(1e9), "no call may take more than 3600 seconds"),
+        (lasting(batch_seconds=(1e-6, 0.0)), "Cell.sustained is Sustained.batch_seconds is 0.0 in a sample"),
+        (lasting(spin_hertz=(1e9, -1.0)), "Sustained.spin_hertz is -1.0; it cannot be negative"),
         (dataclasses.replace(first(Cell), finished_utc="yesterday"), "finished_utc is 'yesterday', which is no time"),
         (dataclasses.replace(first(Cell), finished_utc="2026-02-30T00:00:00Z"), "is no time in UTC"),
         (dataclasses.replace(first(Cell), outcome="splendid"), "Cell.outcome is 'splendid'; accepted are"),

@@ -29,7 +29,7 @@ from lab.definition.experiment import CEILINGS, Case
 from lab.definition.plan import Plan, PlannedCase
 from lab.errors import LabError, StoreError
 from lab.evidence import journal
-from lab.evidence.record import Cell, Control, Counters, Kernel, Record, Timing
+from lab.evidence.record import Cell, Control, Counters, Kernel, Record, Sustained, Timing
 from lab.tracking import tree
 from lab.tracking.fill import track, unchanged, views
 from lab.tracking.measures import milliseconds
@@ -138,6 +138,22 @@ def test_a_cell_shows_what_was_measured_in_microseconds_at_the_time_it_was_measu
     assert point.timestamp == run.info.end_time == 1767323670000  # 2026-01-02T03:14:30Z, the last sweep's
     samples = json.loads(artifact(runs, run, "cell.json"))["samples"]
     assert [record["sweep"] for record in samples] == [0, 1, 2, 3, 4]
+
+
+def test_a_cell_shows_its_rate_back_to_back_where_it_was_measured(runs: Path) -> None:
+    plan = doubling_plan()
+    lasting = Sustained(batch_seconds=(20e-6, 24e-6), calls_per_batch=9, spin_hertz=(1.9e9, 1.4e9), power_watts=696.0)
+    records = [
+        dataclasses.replace(record, sustained=lasting)
+        if isinstance(record, Cell) and (record.case, record.profile, record.sweep) == (LARGE, "fast", 0)
+        else record
+        for record in records_of(plan, SECONDS)
+    ]
+    fill(write_run(runs / "night-3", plan, records), runs)
+    shown = child(runs, LARGE, "fast").data.metrics
+    assert shown["sustained/us"] == 24
+    assert shown["sustained/tflops"] == float(f"{4096 * 4096 / 24e-6 * 1e-12:.5g}")
+    assert not {key for key in child(runs, LARGE, "plain").data.metrics if key.startswith("sustained")}
 
 
 def test_no_bandwidth_is_shown_near_the_launch_floor(runs: Path) -> None:

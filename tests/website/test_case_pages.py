@@ -3,10 +3,11 @@
 import dataclasses
 from types import SimpleNamespace as View
 
+import pytest
 from factory import FAST, LARGE, PLAIN, SMALL, machine, plan_of, profile, records_of, small_experiment
-from page_parts import figures, row_of, section_of, texts_of, words_of
+from page_parts import datum, figures, row_of, section_of, texts_of, words_of
 
-from lab.evidence.record import Cell, RunStart
+from lab.evidence.record import Cell, RunStart, Sustained
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.outputs import SiteContext
@@ -198,3 +199,40 @@ def test_memory_holds_what_a_graph_holds_and_older_runs_say_that_they_did_not_co
     assert texts_of(before, "fast")[column] == "1.00"
     assert "with what CUDA graphs" in plain(now.caption)
     assert "without what CUDA graphs" in plain(before.caption)
+
+
+LASTING = Sustained(
+    batch_seconds=(40e-6, 41e-6, 50e-6, 52e-6), calls_per_batch=1000, spin_hertz=(1.9e9, 1.8e9, 1.38e9, 1.38e9),
+    power_watts=696.0,
+)  # fmt: skip
+
+
+def with_calls_back_to_back(**lasting: Sustained) -> Judged:
+    """The small experiment; by profile, what its first sweep says of them."""
+    plan = plan_of(experiments=[small_experiment()], include=())
+    records = [
+        dataclasses.replace(record, sustained=lasting.get(record.profile))
+        if isinstance(record, Cell) and record.sweep == 0
+        else record
+        for record in records_of(plan, TIMES, noise=0.001)
+    ]
+    return judged_run(judge_run(plan, records), digest="ab" * 32)[0]
+
+
+def test_the_rate_back_to_back_stands_beside_that_of_spaced_calls() -> None:
+    item = with_calls_back_to_back(fast=LASTING, plain=Sustained(reason="it has no graph"))
+    rows = table(page_of(item), "sustained")
+    seconds, rate, spaced, clock, power, lasted = texts_of(rows, "fast")
+    assert (seconds, clock, power, lasted) == ("51.00", "1380", "696", "0.183 s")
+    assert texts_of(rows, "plain") == ["it has no graph", *["–"] * 5]
+    data = item.data["cells"][SMALL.name]["fast"]["sustained"]
+    assert data["calls"] == 4000
+    for figure in (each for cell in row_of(rows, "fast").cells for each in figures(cell)):
+        assert datum(item.data, figure) == figure.value
+    assert float(spaced) > float(rate), "a graph's spaced calls were faster"
+    assert data["spaced_flops_per_second"] == pytest.approx(64 * 128 / 38e-6, rel=0.01)
+
+
+def test_a_run_that_measured_nothing_back_to_back_tells_nothing_of_it() -> None:
+    page = page_of(with_calls_back_to_back())
+    assert section_of(page, "sustained") is None

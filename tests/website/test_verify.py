@@ -10,6 +10,7 @@ import zipfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from factory import SWEEP_FLAG, measured_run, plan_of, records_of, write_run
@@ -19,8 +20,8 @@ from lab.cli import main
 from lab.commands.publishing import MOST_TOLD
 from lab.errors import EvidenceError
 from lab.evidence import journal
-from lab.evidence.record import Cell, Control
-from lab.verdict import judge, statistics, widening
+from lab.evidence.record import Cell, Control, Sustained
+from lab.verdict import judge, statistics, sustained, widening
 from lab.verdict.cells import ALL_VOID
 from lab.verdict.results import load_run
 from lab.website.data.published import experiment_data
@@ -555,3 +556,39 @@ def test_both_ends_of_an_interval_are_held_against_the_data():
     around = {"low": 1.3312, "high": 1.3371}
     assert misread("[1.331, 1.337]", [{}, around, 1.3312], "/ratio/low") == ""
     assert "1.338 is not in its data" in misread("[1.331, 1.338]", [{}, around, 1.3312], "/ratio/low")
+
+
+@pytest.fixture(scope="module")
+def run_back_to_back(tmp_path_factory):
+    """A run whose first sweep replayed a graph back to back, and could not capture another."""
+    lasting = {
+        "torch-fused": Sustained(
+            batch_seconds=(2e-5, 2.1e-5, 2.5e-5, 2.7e-5), calls_per_batch=2500, power_watts=696.0,
+            spin_hertz=(1.9e9, 1.5e9, 1.4e9, 1.38e9),
+        ),
+        "torch-baseline": Sustained(reason="it cannot be captured"),
+    }  # fmt: skip
+
+    def with_lasting(record):
+        first = isinstance(record, Cell) and record.case == CASE and record.sweep == 0
+        return replace(record, sustained=lasting.get(record.profile)) if first else record
+
+    plan = plan_of(sweeps=3)
+    return write_run(tmp_path_factory.mktemp("back-to-back") / "run", plan, map(with_lasting, records_of(plan, TIMES)))
+
+
+def test_a_rate_back_to_back_is_published_and_verified(run_back_to_back, tmp_path, decisions):
+    publish(tmp_path / "evidence", run_back_to_back)
+    build_site(tmp_path / "site", decisions, tmp_path / "evidence")
+    assert verify(tmp_path / "site", lambda _: None, decisions, tmp_path / "evidence").differences == ()
+    page = (tmp_path / "site" / "experiments/normalization-fusion/cases" / CASE / "index.html").read_text()
+    assert "Back to back" in page
+    assert "it cannot be captured" in page
+
+
+def test_a_rate_back_to_back_is_computed_again_from_its_batches(run_back_to_back, monkeypatch):
+    assert recomputed_lines(run_back_to_back) == []
+    monkeypatch.setattr(sustained, "statistics", SimpleNamespace(median=max))
+    lines = [line for line in recomputed_lines(run_back_to_back) if "/sustained/" in line]
+    assert "torch-fused/sustained/seconds: published is 2.7e-05, computed again it is 2.6" in lines[0]
+    assert "sustained/flops_per_second" in lines[1]

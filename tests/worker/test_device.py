@@ -237,7 +237,97 @@ def test_another_stream_is_left_before_anybody_looks_at_the_result(monkeypatch: 
     assert [script.clock.tampering() for _ in range(2)] == ["left another stream current", ""]
 
 
+class StreamTime:
+    """A stream on which a replay takes 2 ms, and a spin a quarter; its events, and what was asked of it in turn."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+        self.milliseconds, self.lines = 0.0, list[str]()
+        stream = self
+
+        class Event:
+            def __init__(self, enable_timing: bool) -> None:
+                assert enable_timing
+
+            def record(self) -> None:
+                self.at = stream.milliseconds
+                stream.lines.append("event")
+
+            def query(self) -> bool:
+                return late
+
+            def synchronize(self) -> None:
+                stream.lines.append(f"waited until {self.at}")
+
+            def elapsed_time(self, other: "Event") -> float:
+                return other.at - self.at
+
+        monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: self.go_on("spin", 0.25), raising=False)
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda: self.lines.append("ended"))
+        monkeypatch.setattr(CudaClock, "_rest", lambda clock: self.lines.append("rested"))
+
+    def go_on(self, line: str, milliseconds: float) -> None:
+        self.milliseconds += milliseconds
+        self.lines.append(line)
+
+    def replay(self) -> None:
+        self.go_on("replay", 2.0)
+
+    def ask(self) -> float:
+        self.lines.append("asked")
+        return 696.0
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_replays_back_to_back_are_enqueued_without_a_wait(monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+    stream: Any = StreamTime(monkeypatch, late)
+    took = CudaClock.__new__(CudaClock).back_to_back(stream, 2, 3, stream.ask)
+    batch = ["replay", "replay", "event", "spin", "event"]
+    assert stream.lines == ["event", *batch * 3, "waited until 8.5", "asked", "ended", "rested"]
+    assert took.seconds == pytest.approx([4e-3] * 3)
+    assert took.spin_hertz == pytest.approx([CudaClock.CLOCK_CYCLES / 0.25e-3] * 3)
+    assert (took.told, took.late) == (696.0, late)
+
+
 # Graphs
+
+
+@gpu
+def test_a_product_back_to_back_holds_the_board_at_its_power_limit_and_its_clock_recovers() -> None:
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    clock = make_clock("cuda")
+    replay = clock.capture([lambda: a @ b])
+    before = clock.canary()
+    with visible_gpu("cuda") as seen:
+        assert seen is not None
+        took = clock.back_to_back(replay, 30, 24, lambda: seen.state().power_watts)
+        limit_watts = seen.facts()["power_limit_watts"]
+    after = clock.canary()
+    assert not took.late
+    assert took.told is not None
+    assert 0.9 * limit_watts < took.told < 1.05 * limit_watts
+    assert before is not None
+    assert after is not None
+    assert statistics.median(took.spin_hertz[12:]) < 0.95 * before[1]
+    assert after[1] == pytest.approx(before[1], rel=0.02)
+
+
+@gpu
+def test_a_host_that_is_late_is_noted() -> None:
+    x = torch.ones(8, device="cuda")
+    clock = make_clock("cuda")
+    graph = clock.capture([lambda: x + 1])
+
+    class Slow:
+        outputs = graph.outputs
+
+        def replay(self) -> None:
+            graph.replay()
+            torch.cuda.synchronize()
+            time.sleep(0.001)
+
+    assert clock.back_to_back(Slow(), 3, 3, lambda: None).late
+    assert not clock.back_to_back(graph, 1, 2, lambda: None).late
 
 
 @gpu

@@ -10,6 +10,7 @@ from lab.verdict.call_counters import call_of, limiters, top_stall
 from lab.verdict.cells import CellResult
 from lab.verdict.results import RunResult
 from lab.verdict.standing import BySweep
+from lab.verdict.sustained import SustainedRate
 from lab.verdict.traffic import DramTraffic
 from lab.website.data.typed import ByScope, Digest, taken
 
@@ -126,6 +127,9 @@ class CellData:
     traffic: DramTraffic | None = None
     compiled: CompiledData | None = None
     draws: Draws | None = None
+    sustained: Annotated[
+        SustainedRate | None, "Of its CUDA graph, replayed without a pause for about a second; from schema 12 on."
+    ] = None
 
 
 NOT_UNEVEN: Mapping[str, Mapping[str, BySweep]] = {}

@@ -28,7 +28,7 @@ from lab.website.pages.case_folds import (
     splits_fold,
 )
 from lab.website.pages.claims import other_pool_sentence, pooled_sentence, verdict_cells
-from lab.website.pages.hardware import case_limits, case_traffic
+from lab.website.pages.hardware import case_limits, case_sustained, case_traffic
 from lab.website.pages.history import run_link
 from lab.website.pages.kernels import kernels_fold
 from lab.website.pages.labels import (
@@ -100,7 +100,7 @@ def sections(
     if not case.included or not item.evidence:
         return tuple(each for each in (_printed(case, view),) if each), (history,) if history else ()
     face = (_cells(item, case, view), _claims(item, case, view, trust), _scopes(item, case, view),
-            case_limits(item, case, view), _printed(case, view))  # fmt: skip
+            case_sustained(item, case, view), case_limits(item, case, view), _printed(case, view))  # fmt: skip
     folds = (
         pairs_fold(item, case, view), splits_fold(item, case, view), clocks_fold(item, case, view),
         case_traffic(item, case, view), kernels_fold(item, case, view), case_correctness(item, case, view),

@@ -1,4 +1,4 @@
-"""How far each cell of a case is from what the hardware allows, and what it moved."""
+"""How far each cell of a case is from what the hardware allows, what it does at the power limit, and what it moved."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -39,6 +39,11 @@ from lab.website.table import (
 LIMITS = (
     named("case", "Case"), named("limit", "Limited by"), column("seconds", "Limit, µs"),
     column("flops_per_byte", "FLOP per byte"),
+)  # fmt: skip
+SUSTAINED = (
+    named("profile", "Implementation"), column("seconds", "Back to back, µs"), column("flops_per_second", "TFLOP/s"),
+    column("spaced_flops_per_second", "Spaced, TFLOP/s"), column("spin_hertz", "SM clock, MHz"),
+    column("power_watts", "Board, W"), column("lasting_seconds", "Lasted", show=format.duration),
 )  # fmt: skip
 EXPLAINED = (
     named("profile", "Implementation"), column("time_ratio", "Time"), column("bytes_ratio", "Bytes"),
@@ -142,6 +147,30 @@ def _why_not(cell: Mapping[str, Any], scope: str) -> str:
     if why := cell["impossible"].get(scope):
         return str(why)
     return "launch-bound" if cell["launch_bound"] and scope != GRAPH else "no ceiling for as many bytes"
+
+
+def case_sustained(shown: Judged, case: PlannedCase, view: DataView) -> Fold | None:
+    """The rate that lasts at the board's power limit, beside that of spaced calls; None where nobody asked."""
+    rows = []
+    for profile in shown.measured_profiles(case.name):
+        path = ("cells", case.name, profile.name, "sustained")
+        if lasting := view.value(*path):
+            at = view.at(*path)
+            seconds = at.figure("seconds") or below(lasting["reason"])
+            rows.append(row(at, SUSTAINED, profile=profile.title, seconds=seconds))
+    if not rows:
+        return None
+    lead = (
+        "All other times on this page are taken with a pause after each sample. A board that calculates without pauses "
+        "may reach its power limit, and then lowers its clock. So each implementation's CUDA graph was also replayed "
+        "without a pause, in one sweep. No claim is judged by that."
+    )
+    caption = (
+        "Back to back: the median of batches in the second half of the time, and the clock that a spin behind each "
+        "showed. The board's power is what its driver told at the end. Spaced: p50 of the same graph."
+    )
+    table = PageTable(label="Calls back to back", kind="stacks", heads=SUSTAINED, rows=rows, caption=(caption,))
+    return Fold(id="sustained", title="Back to back", lead=(lead,), tables=(table,))
 
 
 def case_traffic(shown: Judged, case: PlannedCase, view: DataView) -> Fold | None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from lab.definition.plan import PlannedClaim
-from lab.evidence.record import Cell, Control, Timing
+from lab.evidence.record import Cell, Control, Sustained, Timing
 from lab.verdict.results import ExperimentResult
 from lab.website.figure import pointer
 from lab.website.verification.files import Mismatch
@@ -162,8 +162,8 @@ ROUNDING = 2e-6  # seven digits are published, and the second computation rounds
 
 
 def recomputed(result: ExperimentResult, data: Mapping[str, Any], place: str) -> Iterator[Mismatch]:
-    """Every p50, p95 and speed-up with its interval that differs from what is computed here, and every verdict that the
-    deciding interval contradicts."""
+    """Every p50, p95, time back to back, and speed-up with its interval that differs from what is computed here, and
+    every verdict that the deciding interval contradicts."""
     for case, profile in result.plan.cells():
         cells = result.cells[case.name, profile.name].cells
         tokens = data["cases"][case.name].get("tokens")
@@ -173,6 +173,10 @@ def recomputed(result: ExperimentResult, data: Mapping[str, Any], place: str) ->
             rate = tokens / p50 if tokens else None
             again = {"p50_seconds": p50, "p95_seconds": p95, "tokens_per_second": rate}
             yield from _compare(said, again, place, at)
+        if said := data["cells"][case.name][profile.name].get("sustained"):
+            lasting = next(cell.sustained for cell in cells if cell.outcome == "measured" and cell.sustained)
+            at = ("cells", case.name, profile.name, "sustained")
+            yield from _compare(said, _sustained(lasting, case.flops), place, at)
     steps = {scope: _clock_step(result, scope) for scope in result.plan.scopes}
     for claim in result.plan.claims:
         for case_name, said in data["claims"][claim.name]["cases"].items():
@@ -181,6 +185,15 @@ def recomputed(result: ExperimentResult, data: Mapping[str, Any], place: str) ->
                 at = ("claims", claim.name, "cases", case_name)
                 yield from _compare(said, {"ratio": ratio, "low": low, "high": high}, place, at)
                 yield from _at_odds(said["status"], deciding(ratio, low, high, sweeps), claim.threshold, place, at)
+
+
+def _sustained(lasting: Sustained, flops: int) -> dict[str, float | None]:
+    """Of the batches after the middle; nothing where there are none."""
+    settled = [
+        second for number, second in enumerate(lasting.batch_seconds) if 2 * number + 1 >= len(lasting.batch_seconds)
+    ]
+    seconds = middle(settled) if settled else None
+    return {"seconds": seconds, "flops_per_second": flops / seconds if seconds else None}
 
 
 def _speedup(
