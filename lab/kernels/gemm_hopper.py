@@ -544,8 +544,8 @@ def _hopper_gemm_kernel(
     # Rooms of a few columns and at most a line of K, so that a tile may have any number of them.
     if B_ACROSS:
         WIDE: gl.constexpr = LINE_COLUMNS if BLOCK_N > LINE_COLUMNS else BLOCK_N
-        ROOMS: gl.constexpr = _pieces(BLOCK_N + MORE_N, WIDE)
-        b_tiles = gl.allocate_shared_memory(b.dtype, [STAGES * ROOMS, BLOCK_K, WIDE], b.layout)
+        LINES: gl.constexpr = _pieces(BLOCK_N + MORE_N, WIDE)
+        b_tiles = gl.allocate_shared_memory(b.dtype, [STAGES * LINES, BLOCK_K, WIDE], b.layout)
     else:
         LINE: gl.constexpr = b.block_type.shape[1]
         ROOMS: gl.constexpr = BLOCK_K // LINE * (BLOCK_N + MORE_N) // ROOM_COLUMNS
@@ -737,12 +737,10 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     rows = M if splits == 1 else high * cluster * block_m  # whole tiles, so that none is written into the next sum
     y_like = torch.empty((rows * splits, N), dtype=y_dtype, device=product.a.device)
     y_tiles = itself if direct else Tiles(y_like, y_block)
-    more_tiles, y_more_tiles = none, none
-    if more_n:
-        piece = more_n & -more_n  # the largest power of two that divides them
-        b_block = [LINE_COLUMNS.value if b_across else piece // cluster, b_depth]
-        more_tiles = Tiles(*_turned(product.b.t(), b_block, b_across))
-        y_more_tiles = itself if direct else Tiles(y_like, [y_block[0], piece // (1 + across)])
+    piece = more_n & -more_n  # the largest power of two that divides them
+    b_block = [LINE_COLUMNS.value if b_across else piece // cluster, b_depth]
+    more_tiles = Tiles(*_turned(product.b.t(), b_block, b_across)) if more_n else none
+    y_more_tiles = none if not more_n else itself if direct else Tiles(y_like, [y_block[0], piece // (1 + across)])
 
     def call(a: Tensor, b: Tensor, b2: Any, y: Tensor, bias: Any, row_scale: Any, column_scale: Any) -> None:
         launch(
