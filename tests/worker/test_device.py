@@ -292,11 +292,16 @@ def test_replays_back_to_back_are_enqueued_without_a_wait(monkeypatch: pytest.Mo
 # Graphs
 
 
+def large_product() -> Callable[[], torch.Tensor]:
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    a @ b  # sets cuBLAS up, which a capture may not
+    return lambda: a @ b
+
+
 @gpu
 def test_a_product_back_to_back_holds_the_board_at_its_power_limit_and_its_clock_recovers() -> None:
-    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     clock = make_clock("cuda")
-    replay = clock.capture([lambda: a @ b])
+    replay = clock.capture([large_product()])
     before = clock.canary()
     with visible_gpu("cuda") as seen:
         assert seen is not None
@@ -327,7 +332,7 @@ def test_a_host_that_is_late_is_noted() -> None:
             time.sleep(0.001)
 
     assert clock.back_to_back(Slow(), 3, 3, lambda: None).late
-    assert not clock.back_to_back(graph, 1, 2, lambda: None).late
+    assert not clock.back_to_back(clock.capture([large_product()]), 2, 3, lambda: None).late
 
 
 @gpu
