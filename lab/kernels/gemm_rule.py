@@ -76,7 +76,7 @@ HOPPER_TILES = {
     Tile(64, 128, 32, turns=True): (7, 0.22e-6), Tile(64, 128, 48, turns=True): (6, 0.25e-6),
     Tile(64, 128, 64, turns=True): (6, 0.262e-6), Tile(64, 128, 80): (6, 0.281e-6), Tile(64, 128, 96): (5, 0.312e-6),
     Tile(64, 256): (5, 0.342e-6),
-    Tile(128, 64): (8, 0.227e-6), Tile(128, 64, turns=True): (8, 0.227e-6), Tile(128, 64, 16): (8, 0.245e-6),
+    Tile(128, 64): (8, 0.277e-6), Tile(128, 64, turns=True): (8, 0.277e-6), Tile(128, 64, 16): (8, 0.26e-6),
     Tile(128, 64, 32): (7, 0.274e-6), Tile(128, 64, 32, turns=True): (6, 0.29e-6), Tile(128, 64, 48): (6, 0.297e-6),
     Tile(128, 128): (6, 0.329e-6), Tile(128, 128, turns=True): (6, 0.335e-6), Tile(128, 128, 16): (6, 0.37e-6),
     Tile(128, 128, 16, turns=True): (5, 0.369e-6), Tile(128, 128, 32): (5, 0.412e-6),
@@ -267,7 +267,8 @@ def _between_lines(K: int, itemsize: int) -> bool:
 def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     M, N, K = shape
     for (rows, columns, more, turns), (stages, _) in HOPPER_TILES.items():
-        if N <= FEWEST_COLUMNS < columns + more:  # the copy engine takes long for columns that do not exist
+        # The copy engine takes long for rows and columns that do not exist.
+        if rows > max(M, FEW_ROWS) or N <= FEWEST_COLUMNS < columns + more:
             continue
         cluster = CLUSTER if _between_lines(K, itemsize) and rows < M else 1
         tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns + more)
