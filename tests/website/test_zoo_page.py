@@ -1,5 +1,6 @@
 """How the lab's kernels stand at shapes of public models: the fullest run of `lab zoo`, counted and drawn."""
 
+import copy
 import csv
 import dataclasses
 import json
@@ -15,6 +16,7 @@ from lab.definition.catalogue import choose_experiments
 from lab.definition.plan import Plan, Protocol
 from lab.evidence.machine import Machine
 from lab.evidence.record import Cell, Record, RunFinish
+from lab.verdict.judge import Status
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.zoo_runs import parts_of
@@ -221,6 +223,16 @@ def test_only_a_later_run_of_the_source_by_the_usual_protocol_stands_for_a_shape
     tour = _judged("tour", {}, "2026-01-02T04:00:00Z", protocol=SCREENING)
     other = _judged("other", CLOSER, finished, cases={SOFTMAX.name: [LOST]}, **how)
     assert [(part.item, len(part.cases), part.again) for part in parts_of([other, tour])] == [(tour, 4, False)]
+
+
+def test_too_few_sweeps_for_a_verdict_still_say_how_fast_a_shape_is() -> None:
+    full = _judged("full", {}, "2026-01-02T04:00:00Z", protocol=SCREENING)
+    newer = _judged("newer", {}, LATER, protocol=SCREENING)
+    data = copy.deepcopy(newer.data)
+    for claim in data["claims"].values():
+        claim["cases"][LOST]["status"] = Status.NO_EVIDENCE.value
+    newer = dataclasses.replace(newer, data=data)
+    assert [(part.run_id, len(part.cases)) for part in parts_of([full, newer])] == [("newer", 4)]
 
 
 def test_of_several_runs_that_measured_a_shape_again_the_last_stands_for_it() -> None:

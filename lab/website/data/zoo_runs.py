@@ -70,12 +70,12 @@ def _fullness(item: Judged) -> tuple[int, str]:
 
 
 def _spoken(item: Judged) -> set[str]:
-    """The cases that it says something about."""
+    """The cases that it says something about: a ratio does, even if sweeps are too few for a verdict."""
     return {
         case
         for claim in item.data["claims"].values()
         for case, verdict in claim["cases"].items()
-        if verdict["status"] != Status.NO_EVIDENCE
+        if verdict["status"] != Status.NO_EVIDENCE or verdict.get("ratio") is not None
     }
 
 
