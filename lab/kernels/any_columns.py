@@ -4,7 +4,7 @@ PTX ISA, "wgmma.mma_async". In Gluon a tensor has a power of two of columns. So 
 next power of two, says with `only_columns` how many of them count, and its PTX is changed: its products are of so many
 columns, and write the first registers of the sums, which hold them. The assembler keeps no registers for the others.
 
-Before, a tile of 160 columns was two products, of 128 and of 32. On an H100 that took as long as 192 columns.
+Tried, and slower: two products, of 128 and of 32 columns, in place of one of 160. On an H100 they took as long as 192.
 """
 
 import re

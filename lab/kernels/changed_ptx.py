@@ -12,7 +12,7 @@ from triton import knobs
 
 from lab.kernels.launch import Launch, capability
 
-TRIED = ("3.6.",)  # versions of Triton, on a GPU; of 3.7.1 only the PTX
+TRIED = ("3.6.",)  # versions of Triton, on a GPU; the tests change the PTX of 3.7.1 too, which ran on none
 _ONE_AT_A_TIME = threading.RLock()  # Triton has one hook for all threads
 
 
@@ -26,8 +26,8 @@ class Change(NamedTuple):
 
 def version_of(file: str) -> str:
     """For the marks of a change. Triton keeps compiled kernels under a digest of their source, which must change if the
-    file with the change does."""
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    file with the change does, or this one."""
+    return hashlib.sha256(Path(file).read_bytes() + Path(__file__).read_bytes()).hexdigest()[:16]
 
 
 def not_known(found: str) -> RuntimeError:

@@ -238,9 +238,9 @@ def gemm_configuration(
     block_m: int, block_n: int, block_k: int, *, stages: int, warps: int = 4, hopper: bool = False, splits: int = 1,
     group: int = 8, more_n: int = 0, cluster: int = 1, turns: bool = False,
 ) -> Configuration:  # fmt: skip
-    """A configuration of a product. hopper: use `gemm_hopper` if GPU and operands allow it, with tiles of `block_n` and
-    `more_n` columns, each a power of two, of which `cluster` programs share those of b. turns: its two groups of warps
-    multiply whole tiles in turn."""
+    """A configuration of a product. hopper: use `gemm_hopper` if GPU and operands allow it, with tiles of `block_n`
+    columns, a power of two, and `more_n` more, a multiple of 16 below it; `cluster` programs share those of b. turns:
+    its two groups of warps multiply whole tiles in turn."""
     more = {
         name: value
         for name, value, otherwise in (("MORE_N", more_n, 0), ("CLUSTER", cluster, 1), ("TURNS", int(turns), 0))

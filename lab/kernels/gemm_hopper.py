@@ -21,7 +21,6 @@ which have tiles below each other, share the tiles of b: on an H100, 4096 × 300
 (cuBLAS 109). Copying such operands to lines first took 134. With aligned rows clusters gain nothing.
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -544,8 +543,8 @@ def _hopper_gemm_kernel(
     # Rooms of a few columns and at most a line of K, so that a tile may have any number of them.
     if B_ACROSS:
         WIDE: gl.constexpr = LINE_COLUMNS if BLOCK_N > LINE_COLUMNS else BLOCK_N
-        LINES: gl.constexpr = _pieces(BLOCK_N + MORE_N, WIDE)
-        b_tiles = gl.allocate_shared_memory(b.dtype, [STAGES * LINES, BLOCK_K, WIDE], b.layout)
+        GROUPS: gl.constexpr = _pieces(BLOCK_N + MORE_N, WIDE)
+        b_tiles = gl.allocate_shared_memory(b.dtype, [STAGES * GROUPS, BLOCK_K, WIDE], b.layout)
     else:
         LINE: gl.constexpr = b.block_type.shape[1]
         ROOMS: gl.constexpr = BLOCK_K // LINE * (BLOCK_N + MORE_N) // ROOM_COLUMNS
@@ -600,9 +599,10 @@ def _hopper_gemm_kernel(
 # operands: products whose limit is the cache then take up to 1.3 times as long. So only those begin early of which no
 # two programs share tiles of b, and those with programs for at most this part of the multiprocessors.
 EARLY_SHARE = 0.75
-FEWEST_STAGES = 2  # with which one group of warps can take over from the other
+FEWEST_STAGES = 2  # a step's tiles are free when the next step's products have begun
 FEWEST_ROWS = 8  # of a tile of a that the copy engine copies
 NARROW = 64  # rows: the two groups of warps divide the columns of such a tile
+HIGHEST = 256  # rows of a tile
 MOST_REGISTERS = 240  # of a thread that multiplies
 # Registers of a thread when a program begins, and when it multiplies, with a tile of so few columns that these suffice.
 # A small kernel before the next product then finds room beside the programs of this one, instead of keeping those of
@@ -679,8 +679,6 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
     M, N, K = product.shape
     device = product.a.get_device()
     a_across, b_across = not copies_take(product.a), not copies_take(product.b.t())
-    if not can_change(device) or (b_across and divides_columns(chosen)):
-        chosen = _of_a_power_of_two(chosen)
     block_m, block_n, block_k = (chosen[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
     more_n = more_columns(chosen)
     paired = product.b2 is not None
@@ -690,19 +688,31 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
             f"{MORE_STEP} below a BLOCK_N of {WITH_MORE[0]} or {WITH_MORE[1]}; only 0 for precise accumulation, for "
             f"scales of blocks and for a gated product"
         )
+    if more_n and not takes_more_columns(product, chosen):
+        raise ValueError(
+            f"configuration: MORE_N is {more_n}; accepted is 0 on this GPU with Triton {triton.__version__}, and for a "
+            f"right operand with adjacent columns in tiles of {NARROW} rows that are not multiplied in turn"
+        )
     columns = block_n // 2 if paired else block_n
     depth, splits = shares(K, chosen)
     tiles_m, tiles_n = triton.cdiv(M, block_m), triton.cdiv(N, columns + more_n)
     y_dtype = product.y_dtype if splits == 1 else torch.float32
-    direct = N * y_dtype.itemsize % COPY_ALIGNMENT != 0
+    direct = writes_directly(product, chosen)
     stages, halved = hopper_stages(chosen, product.a.itemsize, y_dtype.itemsize, paired=paired, b_across=b_across)
     processors = multiprocessors(device)
     turns = in_turn(chosen)
-    if turns and (product.precise or paired or stages < FEWEST_STAGES):
+    if turns and (product.precise or paired):
         raise ValueError(
-            f"configuration: TURNS is 1; accepted is 0 for precise accumulation, for scales of blocks and for a gated "
-            f"product, and where fewer than {FEWEST_STAGES} stages fit beside two tiles of y"
+            "configuration: TURNS is 1; accepted is 0 for precise accumulation, for scales of blocks and for a gated "
+            "product"
         )
+    if stages < FEWEST_STAGES:
+        raise ValueError(
+            f"configuration: {max(stages, 0)} stages of a tile of {block_m} × {block_n + more_n} fit beside y, of the "
+            f"{chosen.num_stages} asked for; accepted is a tile of which {FEWEST_STAGES} fit"
+        )
+    if product.activation is not None and more_n and (turns or block_m == HIGHEST):
+        halved = True  # else an activation needs more registers than there are
     wanted = clusters(chosen)
     if wanted != 1 and (wanted != CLUSTER or block_k * product.a.itemsize != LINE_BYTES):
         raise ValueError(
@@ -761,10 +771,18 @@ def divides_columns(chosen: Configuration) -> bool:
     return chosen["BLOCK_M"] == NARROW and not in_turn(chosen)
 
 
-def _of_a_power_of_two(chosen: Configuration) -> Configuration:
-    """`chosen`, with the columns of a tile that need no changed PTX."""
-    constants = tuple((name, value) for name, value in chosen.constants if name != "MORE_N")
-    return replace(chosen, constants=constants)
+def takes_more_columns(product: Product, chosen: Configuration) -> bool:
+    """Whether a tile may have a number of columns that is no power of two: where PTX may be changed, unless the two
+    groups of warps would divide a line of adjacent columns."""
+    divided = divides_columns(chosen) and not copies_take(product.b.t())
+    return can_change(product.a.get_device()) and not divided
+
+
+def writes_directly(product: Product, chosen: Configuration) -> bool:
+    """Whether y is written from registers, because the copy engine cannot write its rows."""
+    _, splits = shares(product.shape[2], chosen)
+    y_itemsize = product.y_dtype.itemsize if splits == 1 else torch.float32.itemsize
+    return product.shape[1] * y_itemsize % COPY_ALIGNMENT != 0
 
 
 def clusters(chosen: Configuration) -> int:

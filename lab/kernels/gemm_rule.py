@@ -40,6 +40,8 @@ from lab.kernels.gemm_hopper import (
     hopper_takes,
     in_turn,
     more_columns,
+    takes_more_columns,
+    writes_directly,
 )
 from lab.kernels.gemv import LONGEST, gemv_launch, gemv_rule
 from lab.kernels.launch import Configuration
@@ -54,7 +56,7 @@ FEWEST_ROWS = 16  # up to here, and with few columns, the pointer kernel is fast
 FEWEST_COLUMNS = 64  # of a tile of the Hopper kernel
 SMALL = 128 * 128  # elements of y: up to here only K can be divided
 ALIGNED_DEPTH = 16  # of K, a multiple: else the kernel that loads by pointers loads single elements
-SMALL_ROWS = 512  # of y with up to 64 columns: so too
+SMALL_ROWS = 512  # of y with up to 64 columns: up to here they are faster by pointers
 SHORT_DEPTH = 3072  # of K: up to here small products are faster by pointers, without splits
 LEAST_DEPTH = 512  # of K in a part: with less, adding the parts up costs more than it saves
 
@@ -69,7 +71,9 @@ class Tile(NamedTuple):
 
 
 # (most stages, seconds of a step of 128 bytes of K with all multiprocessors busy). As many stages as fit are fastest,
-# though y then goes through shared memory in two halves, one after the other; only 128 × 256 loses 1 % with a fourth.
+# though y then goes through shared memory in two halves, one after the other; only 128 × 256 loses with a fourth: 1 %
+# at 4096³ on an H100. Tiles of 64 rows that are not in turn have the times of few rows. 128 × 64 has that of a product
+# whose limit is the cache: at 25 products it was slower than 64 × 128.
 HOPPER_TILES = {
     Tile(64, 64): (8, 0.196e-6), Tile(64, 64, 16): (8, 0.204e-6), Tile(64, 64, 32): (8, 0.212e-6),
     Tile(64, 64, 48): (8, 0.22e-6), Tile(64, 128): (8, 0.228e-6), Tile(64, 128, 16): (8, 0.25e-6),
@@ -87,7 +91,7 @@ HOPPER_TILES = {
     Tile(256, 64, 32): (4, 0.534e-6), Tile(256, 64, 48): (4, 0.582e-6), Tile(256, 128): (4, 0.66e-6),
     Tile(256, 128, 16): (3, 0.735e-6), Tile(256, 128, 32): (3, 0.802e-6), Tile(256, 128, 48): (3, 0.887e-6),
 }  # fmt: skip
-FEWEST_STAGES = 3  # with less, copies are late
+LEAST_STAGES = 3  # with less, copies are late
 BYTES_PER_SECOND = 2.56e12  # that products read from memory
 # Bytes a second that all multiprocessors read from the cache, and that the cache reads from memory for them, if the
 # operands fit into it or nearly; and the former if they are larger.
@@ -95,10 +99,8 @@ TAKEN_BYTES_PER_SECOND, MISSED_BYTES_PER_SECOND, TAKEN_OF_MORE = 21.5e12, 7.47e1
 MORE_BYTES = 70e6
 ALSO = 0.03  # of what is not the limit; it decides between tiles with the same limit
 BETWEEN_LINES = 2.5  # times the bytes, by their cost, if rows are not aligned to lines
-TILE_SECONDS, SCALED_TILE_SECONDS = (
-    1.2e-6,
-    2.7e-6,
-)  # to begin a tile, if none is multiplied meanwhile; float8 has scales
+TILE_SECONDS = 1.2e-6  # to begin a tile, if none is multiplied meanwhile
+SCALED_TILE_SECONDS = 2.7e-6  # likewise in float8, which has scales
 WRITTEN_SECONDS = 20e-12  # an element of a tile
 TOGETHER_SECONDS = 0.8e-6  # more, if two programs must be ready
 SPLIT_SECONDS = 1.9e-6  # the second kernel
@@ -114,10 +116,25 @@ def settle_product(product: Product, chosen: Configuration) -> Multiply:
         return gemm_launch(product, chosen)
     if K and on_hopper(product.a.get_device()):
         if hopper_takes(product):
-            return hopper_gemm_launch(product, chosen)
+            return hopper_gemm_launch(product, launchable(product, chosen))
         if min(M, N) > FEW_ROWS and K >= LEAST_DEPTH:
             return _realigned(product, chosen)
     return gemm_launch(product, _by_pointers(product))
+
+
+def launchable(product: Product, chosen: Configuration) -> Configuration:
+    """`chosen`, or what is the fastest in its place: without turns if y is written from registers, because the
+    assembler would then wait for each product; and a tile of a power of two of columns if it must have one."""
+    constants = dict(chosen.constants)
+    if in_turn(chosen) and writes_directly(product, chosen):
+        chosen = replace(chosen, constants=tuple((constants | {"TURNS": 0}).items()))
+    if not more_columns(chosen) or takes_more_columns(product, chosen):
+        return chosen
+    M, itemsize = product.shape[0], product.a.itemsize
+    if M <= FEW_ROWS and itemsize == 2:
+        return few_rows_rule(product.shape, powers_of_two=True)
+    powers = [choice for choice in _hopper_choices(product.shape, itemsize) if not more_columns(choice)]
+    return min(powers, key=lambda choice: _seconds(choice, product.shape, itemsize))
 
 
 def _by_rows(product: Product, chosen: Configuration) -> Multiply:
@@ -168,7 +185,7 @@ def _realigned(product: Product, chosen: Configuration) -> Multiply:
         product, a=a_like, b=bt_like.t(), b2=None if product.b2 is None else bt_like.t(),
         b_ahead=product.b_ahead and not copy_b,  # a copy is written by the kernel just before
     )  # fmt: skip
-    multiply = hopper_gemm_launch(aligned, chosen)
+    multiply = hopper_gemm_launch(aligned, launchable(aligned, chosen))
 
     def call(a: Tensor, b: Tensor, b2: Tensor | None, *rest: Tensor | None) -> None:
         a = a if a.dim() == 2 else a.view(-1, a.shape[-1])
@@ -189,7 +206,7 @@ def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
         return pointer_rule(shape, itemsize)
     if M <= FEW_ROWS:
         return few_rows_rule(shape)
-    if N <= FEW_ROWS and M <= SMALL_ROWS and not K % ALIGNED_DEPTH:
+    if N <= FEWEST_COLUMNS and M <= SMALL_ROWS and not K % ALIGNED_DEPTH:
         return pointer_rule(shape, itemsize)
     if itemsize == 2 and (short := _short_rule(shape)):
         return short
@@ -198,10 +215,12 @@ def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     return min(_hopper_choices(shape, itemsize), key=lambda choice: _seconds(choice, shape, itemsize))
 
 
-def few_rows_rule(shape: tuple[int, ...]) -> Configuration:
+def few_rows_rule(shape: tuple[int, ...], *, powers_of_two: bool = False) -> Configuration:
     """For (M, N, K) of two bytes, M up to 64, by the Hopper kernel: tiles of 64 rows. A step is twice as deep, so that
     256 bytes of a row of b are read at a time: 1 to 3 % faster."""
     choices = [choice for choice in _hopper_choices(shape, 2) if choice["BLOCK_M"] == FEW_ROWS and not in_turn(choice)]
+    if powers_of_two:
+        choices = [choice for choice in choices if not more_columns(choice)]
     best = min(choices, key=lambda choice: _seconds(choice, shape, 2))
     return gemm_configuration(
         FEW_ROWS, best["BLOCK_N"], 2 * best["BLOCK_K"], stages=best.num_stages // 2 + 1, splits=best["SPLITS"],
@@ -223,8 +242,8 @@ def _short_rule(shape: tuple[int, ...]) -> Configuration | None:
 
 
 def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> float:
-    """The estimated time in seconds: that of the waves of tiles or of the bytes, whichever is longer, and of the sum of
-    splits."""
+    """The estimated time in seconds: the longest of those of the waves of tiles, of the bytes from memory and of those
+    from the cache, a share of the other two, and the time of tiles and of the sum of splits."""
     M, N, K = shape
     rows, splits, more, cluster = choice["BLOCK_M"], choice["SPLITS"], more_columns(choice), clusters(choice)
     columns = choice["BLOCK_N"] + more
@@ -278,7 +297,7 @@ def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configura
                 cluster=cluster, turns=turns,
             )  # fmt: skip
             sum_itemsize = 4 if itemsize == 4 or splits > 1 else 2
-            if hopper_stages(choice, itemsize, sum_itemsize, paired=False)[0] >= FEWEST_STAGES:
+            if hopper_stages(choice, itemsize, sum_itemsize, paired=False)[0] >= LEAST_STAGES:
                 yield choice
 
 

@@ -22,7 +22,7 @@ from lab.kernels.gemm_hopper import (
     in_turn,
     more_columns,
 )
-from lab.kernels.gemm_rule import fp8_choices, gated_choices, gemm_choices
+from lab.kernels.gemm_rule import fp8_choices, gated_choices, gemm_choices, launchable
 
 COMPILING = """
 import json, re, sys
@@ -231,28 +231,51 @@ def test_columns_are_refused_where_the_kernel_cannot_take_them(
         hopper_gemm_launch(product, gemm_configuration(128, block_n, 64, stages=3, hopper=True, more_n=more_n))
 
 
-@pytest.mark.parametrize(("known", "across", "more"), [(True, False, 16), (True, True, 0), (False, False, 0)])
+@pytest.mark.parametrize(
+    ("known", "across", "rows", "more"),
+    [(True, False, 48, 16), (True, True, 48, 0), (True, True, 512, 16), (False, False, 48, 0), (False, False, 512, 0)],
+)
 def test_columns_are_a_power_of_two_where_the_kernel_cannot_be_changed(
-    known: bool, across: bool, more: int, monkeypatch: pytest.MonkeyPatch
+    known: bool, across: bool, rows: int, more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And where two groups of warps would divide a line of adjacent columns unevenly."""
+    """And where two groups of warps would divide a line of adjacent columns unevenly. Another tile is chosen then."""
     monkeypatch.setattr(gemm_hopper, "can_change", lambda device: known)
+    b = matrix(2048, 640) if across else matrix(640, 2048).t()
+    product = Product(matrix(rows, 2048), b, torch.bfloat16)
+    chosen = gemm_configuration(64 if rows == 48 else 128, 128, 64, stages=3, hopper=True, more_n=16)
+    found = launchable(product, chosen)
+    assert more_columns(found) == more
+    assert (found == chosen) == (more > 0)
     made: list[dict[str, Any]] = []
     for name in ("ChangedLaunch", "Launch"):
         monkeypatch.setattr(gemm_hopper, name, lambda *arguments, **options: made.append(options))
-    b = matrix(2048, 640) if across else matrix(640, 2048).t()
-    chosen = gemm_configuration(64, 128, 64, stages=3, hopper=True, more_n=16)
-    hopper_gemm_launch(Product(matrix(256, 2048), b, torch.bfloat16), chosen)
-    assert made[0]["MORE_N"] == more
+    hopper_gemm_launch(product, found)
     assert ("changes" in made[0]) == (more > 0)
+    if not more:
+        with pytest.raises(ValueError, match="MORE_N is 16; accepted is 0 on this GPU with Triton"):
+            hopper_gemm_launch(product, chosen)
 
 
-@pytest.mark.parametrize(
-    "how", [{"precise": True}, {"precise": True, "columns_per_scale": 128}, {"b2": True}, {}], ids=str
-)
+def test_there_are_no_turns_where_y_is_written_from_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The assembler would wait for each product (its remark C7514)."""
+    monkeypatch.setattr(gemm_hopper, "can_change", lambda device: True)
+    chosen = gemm_configuration(128, 128, 64, stages=4, hopper=True, more_n=64, turns=True)
+    for N, turns in ((640, True), (641, False)):
+        product = Product(matrix(256, 2048), matrix(N, 2048).t(), torch.bfloat16)
+        assert in_turn(launchable(product, chosen)) == turns
+
+
+@pytest.mark.parametrize(("depth", "stages"), [(64, 1), (256, 3)])
+def test_a_tile_of_which_a_single_stage_fits_is_refused(depth: int, stages: int) -> None:
+    """The next step's products must begin before this step's tiles are free: they would wait for one another."""
+    product = Product(matrix(256, 2048), matrix(640, 2048).t(), torch.bfloat16)
+    with pytest.raises(ValueError, match=f"1 stages of a tile of 128 × 256 fit beside y, of the {stages} asked for"):
+        hopper_gemm_launch(product, gemm_configuration(128, 256, depth, stages=stages, hopper=True))
+
+
+@pytest.mark.parametrize("how", [{"precise": True}, {"precise": True, "columns_per_scale": 128}, {"b2": True}], ids=str)
 def test_turns_are_refused_where_the_kernel_cannot_take_them(how: dict[str, Any]) -> None:
-    """{}: no two stages fit beside two tiles of y in float32, of 128 × 256 and steps of 128."""
-    wide = gemm_configuration(128, 256, 128, stages=3, hopper=True, turns=True, splits=1 if how else 3)
+    wide = gemm_configuration(128, 128, 64, stages=3, hopper=True, turns=True)
     a, b = matrix(256, 2048), matrix(640, 2048).t()
     product = Product(a, b, torch.bfloat16, **(how | ({"b2": b} if "b2" in how else {})))
     with pytest.raises(ValueError, match="TURNS is 1; accepted is 0 for precise accumulation"):
