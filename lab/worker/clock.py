@@ -40,7 +40,7 @@ class BackToBack:
 
     seconds: tuple[float, ...]
     spin_hertz: tuple[float, ...]
-    told: float | None
+    told: Any
     late: bool
 
 
@@ -66,8 +66,9 @@ class Clock(Protocol):
 
     def capture(self, runs: Sequence[Callable[[], Any]]) -> Replay: ...
 
-    def back_to_back(self, replay: Replay, replays: int, batches: int, ask: Callable[[], float | None]) -> BackToBack:
-        """Replay without a pause: so many batches of so many replays. `ask` is called as the last batch begins."""
+    def back_to_back(self, replay: Replay, replays: int, batches: int, ask: Callable[[], Any]) -> BackToBack:
+        """So many batches of so many replays, none of which waits for the host. `ask` is called as the last batch
+        begins."""
         ...
 
     def properties(self) -> dict[str, Any]: ...

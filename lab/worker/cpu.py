@@ -53,7 +53,7 @@ class CpuClock:
     def capture(self, runs: Sequence[Callable[[], Any]]) -> Replay:
         raise RuntimeError("a CPU has no CUDA graphs")
 
-    def back_to_back(self, replay: Replay, replays: int, batches: int, ask: Callable[[], float | None]) -> BackToBack:
+    def back_to_back(self, replay: Replay, replays: int, batches: int, ask: Callable[[], Any]) -> BackToBack:
         raise RuntimeError("a CPU has no CUDA graphs")
 
     def properties(self) -> dict[str, Any]:

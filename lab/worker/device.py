@@ -153,19 +153,27 @@ class CudaClock:
         torch.cuda.current_stream().wait_stream(stream)
         return _CudaReplay(graph, outputs)
 
-    def back_to_back(self, replay: Replay, replays: int, batches: int, ask: Callable[[], float | None]) -> BackToBack:
+    def back_to_back(self, replay: Replay, replays: int, batches: int, ask: Callable[[], Any]) -> BackToBack:
         """Events stand around each batch, and behind a spin of about 250 µs that follows it and shows the clock.
 
-        The host is late where the GPU was done with a batch before the spin behind it was enqueued. Returns when the
-        clock has recovered.
+        The host is late where the GPU had nothing left to do before a replay, or before the spin behind a batch was
+        enqueued. A launch that takes longer than a replay leaves the GPU dry in the middle of it, when nobody can look:
+        so the host is late too where the GPU had come to the last replay of a batch before that was enqueued. Nothing
+        comes before the very first replay. Returns when the clock has recovered, or after LONGEST_REST_SECONDS.
         """
         events = [torch.cuda.Event(enable_timing=True) for _ in range(2 * batches + 1)]
         begins, ends = events[0::2], events[1::2]
-        late = False
+        stream, before_last = torch.cuda.current_stream(), torch.cuda.Event()
+        begun = late = False
         begins[0].record()
         for end, next_begin in zip(ends, begins[1:], strict=True):
-            for _ in range(replays):
+            for number in range(replays):
+                late |= begun and stream.query()
+                if number == replays - 1:
+                    before_last.record()
                 replay.replay()
+                late |= begun and number == replays - 1 and before_last.query()
+                begun = True
             end.record()
             torch.cuda._sleep(self.CLOCK_CYCLES)
             late |= end.query()

@@ -218,11 +218,15 @@ class SweepCase(Observer):
         return timings
 
     def _sustained(self, ready: Mapping[str, Ready], case_timings: CaseTimings) -> dict[str, Sustained]:
-        """Each profile back to back, where the plan asks for it: once, for it takes a second each."""
+        """Each profile back to back, where the plan asks for it: once, for it takes a second each.
+
+        In random order, for the board grows hotter meanwhile.
+        """
         if not self.planned_case.sustained or self.context.sweep or "graph" not in self.clock.scopes:
             return {}
         with self.context.stage_timer("sustain"):
-            return {name: self._back_to_back(item, case_timings) for name, item in ready.items()}
+            order = self.shuffler.sample(list(ready), len(ready))
+            return {name: self._back_to_back(ready[name], case_timings) for name in order}
 
     def _back_to_back(self, item: Ready, case_timings: CaseTimings) -> Sustained:
         name = item.profile.name
@@ -233,7 +237,11 @@ class SweepCase(Observer):
             return Sustained(reason=IN_PLACE)
         self.announce(name, "sustain")
         (spaced,) = (timing for timing in case_timings.timings[name] if timing.scope == "graph")
-        return sustained(self.clock, replay, spaced)
+        try:
+            return sustained(self.clock, replay, spaced)
+        except RuntimeError as problem:  # such as no memory left: what was timed in the rounds stays
+            self._refuse_poison(problem)
+            return Sustained(reason=fault(problem))
 
     def _unmeasured(self, profile: str, case_timings: CaseTimings) -> Mapping[str, str]:
         """By scope, why a profile has no time there."""

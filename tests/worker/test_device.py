@@ -238,22 +238,26 @@ def test_another_stream_is_left_before_anybody_looks_at_the_result(monkeypatch: 
 
 
 class StreamTime:
-    """A stream on which a replay takes 2 ms, and a spin a quarter; its events, and what was asked of it in turn."""
+    """A stream on which a replay takes 2 ms, and a spin a quarter; its events, and what was asked of it in turn.
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
-        self.milliseconds, self.lines = 0.0, list[str]()
+    The host needs some time for a launch, at whose end the GPU learns of it, and some after it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, launch: float = 0.0, after_launch: float = 0.0) -> None:
+        self.host_milliseconds = self.milliseconds = 0.0
+        self.launch, self.after_launch = launch, after_launch
+        self.lines = list[str]()
         stream = self
 
         class Event:
-            def __init__(self, enable_timing: bool) -> None:
-                assert enable_timing
+            def __init__(self, enable_timing: bool = False) -> None:
+                self.line = "event" if enable_timing else "untimed event"
 
             def record(self) -> None:
-                self.at = stream.milliseconds
-                stream.lines.append("event")
+                self.at = max(stream.milliseconds, stream.host_milliseconds)
+                stream.lines.append(self.line)
 
             def query(self) -> bool:
-                return late
+                return self.at <= stream.host_milliseconds
 
             def synchronize(self) -> None:
                 stream.lines.append(f"waited until {self.at}")
@@ -262,31 +266,65 @@ class StreamTime:
                 return other.at - self.at
 
         monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda: self)
         monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: self.go_on("spin", 0.25), raising=False)
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: self.lines.append("ended"))
         monkeypatch.setattr(CudaClock, "_rest", lambda clock: self.lines.append("rested"))
 
     def go_on(self, line: str, milliseconds: float) -> None:
-        self.milliseconds += milliseconds
+        self.milliseconds = max(self.milliseconds, self.host_milliseconds) + milliseconds
         self.lines.append(line)
 
     def replay(self) -> None:
+        self.host_milliseconds += self.launch
         self.go_on("replay", 2.0)
+        self.host_milliseconds += self.after_launch
 
-    def ask(self) -> float:
+    def query(self) -> bool:
+        return self.milliseconds <= self.host_milliseconds
+
+    def ask(self) -> None:
         self.lines.append("asked")
-        return 696.0
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_replays_back_to_back_are_enqueued_without_a_wait(monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
-    stream: Any = StreamTime(monkeypatch, late)
+def test_replays_back_to_back_are_enqueued_without_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream: Any = StreamTime(monkeypatch)
     took = CudaClock.__new__(CudaClock).back_to_back(stream, 2, 3, stream.ask)
-    batch = ["replay", "replay", "event", "spin", "event"]
+    batch = ["replay", "untimed event", "replay", "event", "spin", "event"]
     assert stream.lines == ["event", *batch * 3, "waited until 8.5", "asked", "ended", "rested"]
     assert took.seconds == pytest.approx([4e-3] * 3)
     assert took.spin_hertz == pytest.approx([CudaClock.CLOCK_CYCLES / 0.25e-3] * 3)
-    assert (took.told, took.late) == (696.0, late)
+    assert (took.told, took.late) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("launch", "after_launch", "late"),
+    [
+        pytest.param(0.1, 0.1, False, id="faster than the GPU"),
+        pytest.param(2.5, 0.0, True, id="the GPU is dry until a launch has ended"),
+        pytest.param(0.0, 2.5, True, id="the GPU is dry before a launch begins"),
+    ],
+)
+@pytest.mark.parametrize("replays", [1, 4])
+def test_a_host_that_is_slower_than_the_gpu_is_late(
+    monkeypatch: pytest.MonkeyPatch, launch: float, after_launch: float, late: bool, replays: int
+) -> None:
+    stream: Any = StreamTime(monkeypatch, launch, after_launch)
+    assert CudaClock.__new__(CudaClock).back_to_back(stream, replays, 3, stream.ask).late is late
+
+
+def test_a_pause_in_the_middle_of_a_batch_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host has caught up with the GPU by the end of the batch."""
+    stream: Any = StreamTime(monkeypatch)
+    replay = stream.replay
+
+    def once_slow() -> None:
+        replay()
+        if stream.lines.count("replay") == 2:
+            stream.host_milliseconds += 5.0
+
+    stream.replay = once_slow
+    assert CudaClock.__new__(CudaClock).back_to_back(stream, 5, 3, stream.ask).late
 
 
 # Graphs
@@ -305,12 +343,13 @@ def test_a_product_back_to_back_holds_the_board_at_its_power_limit_and_its_clock
     before = clock.canary()
     with visible_gpu("cuda") as seen:
         assert seen is not None
-        took = clock.back_to_back(replay, 30, 24, lambda: seen.state().power_watts)
+        took = clock.back_to_back(replay, 30, 24, seen.state)
         limit_watts = seen.facts()["power_limit_watts"]
     after = clock.canary()
     assert not took.late
     assert took.told is not None
-    assert 0.9 * limit_watts < took.told < 1.05 * limit_watts
+    assert took.told.power_watts is not None
+    assert 0.9 * limit_watts < took.told.power_watts < 1.05 * limit_watts
     assert before is not None
     assert after is not None
     assert statistics.median(took.spin_hertz[12:]) < 0.95 * before[1]
@@ -318,21 +357,25 @@ def test_a_product_back_to_back_holds_the_board_at_its_power_limit_and_its_clock
 
 
 @gpu
-def test_a_host_that_is_late_is_noted() -> None:
-    x = torch.ones(8, device="cuda")
+@pytest.mark.parametrize("waits_first", [False, True])
+def test_a_host_that_is_late_is_noted(waits_first: bool) -> None:
+    """Where it waits first, the last product of a batch still runs when the spin is enqueued."""
     clock = make_clock("cuda")
-    graph = clock.capture([lambda: x + 1])
+    graph = clock.capture([large_product()])
+
+    def wait() -> None:
+        torch.cuda.synchronize()
+        time.sleep(0.001)
 
     class Slow:
         outputs = graph.outputs
 
         def replay(self) -> None:
-            graph.replay()
-            torch.cuda.synchronize()
-            time.sleep(0.001)
+            for step in (wait, graph.replay) if waits_first else (graph.replay, wait):
+                step()
 
     assert clock.back_to_back(Slow(), 3, 3, lambda: None).late
-    assert not clock.back_to_back(clock.capture([large_product()]), 2, 3, lambda: None).late
+    assert not clock.back_to_back(graph, 2, 3, lambda: None).late
 
 
 @gpu
