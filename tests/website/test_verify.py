@@ -583,7 +583,7 @@ def test_a_rate_back_to_back_is_published_and_verified(run_back_to_back, tmp_pat
     assert verify(tmp_path / "site", lambda _: None, decisions, tmp_path / "evidence").differences == ()
     page = (tmp_path / "site" / "experiments/normalization-fusion/cases" / CASE / "index.html").read_text()
     assert "Back to back" in page
-    assert "once each, in random order, without a pause except" in page
+    assert "once each, without a pause except" in page
     assert "as the last batch began. Spaced: p50 of the same graph over all sweeps." in page
     assert "it cannot be captured" in page
 

@@ -128,7 +128,7 @@ class CellData:
     compiled: CompiledData | None = None
     draws: Draws | None = None
     sustained: Annotated[
-        SustainedRate | None, "Of its CUDA graph, replayed without a pause for about a second; from schema 12 on."
+        SustainedRate | None, "Of its CUDA graph, replayed back to back for about a second; from schema 12 on."
     ] = None
 
 

@@ -163,7 +163,7 @@ def case_sustained(shown: Judged, case: PlannedCase, view: DataView) -> Fold | N
     lead: Words = (
         "All other times on this page are taken with a pause after each sample. A board that calculates without pauses "
         "may reach its power limit, and then lowers its clock. So each implementation's CUDA graph was also replayed "
-        "back to back in one sweep, once each, in random order, without a pause except ",
+        "back to back in one sweep, once each, without a pause except ",
         Constant(("a spin of about 250 µs behind each batch of about 50 ms",)),
         ". No claim is judged by that.",
     )
