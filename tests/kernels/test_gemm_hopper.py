@@ -8,6 +8,7 @@ import torch
 from compiled import printed
 
 from lab.kernels import gemm_hopper, gemm_rule
+from lab.kernels.activations import silu
 from lab.kernels.gemm import Product, gemm_configuration
 from lab.kernels.gemm_hopper import (
     FEW_REGISTERS,
@@ -263,6 +264,18 @@ def test_there_are_no_turns_where_y_is_written_from_registers(monkeypatch: pytes
     for N, turns in ((640, True), (641, False)):
         product = Product(matrix(256, 2048), matrix(N, 2048).t(), torch.bfloat16)
         assert in_turn(launchable(product, chosen)) == turns
+
+
+def test_an_activation_of_a_large_tile_is_written_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the assembler keeps sums in memory, which takes its remarks to see: PTX does not show it."""
+    monkeypatch.setattr(gemm_hopper, "can_change", lambda device: True)
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr(gemm_hopper, "ChangedLaunch", lambda *arguments, **options: made.append(options))
+    chosen = gemm_configuration(256, 128, 64, stages=3, hopper=True, more_n=16)
+    for activation in (None, silu):
+        product = Product(matrix(512, 2048), matrix(640, 2048).t(), torch.bfloat16, activation=activation)
+        hopper_gemm_launch(product, chosen)
+    assert [options["HALVED"] for options in made] == [False, True]
 
 
 @pytest.mark.parametrize(("depth", "stages"), [(64, 1), (256, 3)])
