@@ -12,6 +12,9 @@ the speed of cuBLAS to 1.07 by tiles of 128 × 224, 640 × 5120 × 13,824 from 1
 - 784 × 4096 × 4096 (0.84) and 1152 × 4096 × 11,008 (0.89), where no tile fills the waves: cuBLAS has tiles of 8 more
   columns, and may compute the transpose of y.
 - 128 × 128 × 1000 (0.78) and 64 × 4608 × 3584 (0.87), which take 4 to 12 µs.
+Wrong in one sweep of three (run h100-zoo-products-2026-11-26-b): 1 × 5003 × 32,769 in float16, by 4.75 times the
+tolerance, with one large element in the input. The matrix unit cuts off each of 2048 sums. Adding up in float32 after
+each step (PRECISE) should mend that for such long sums; not measured.
 
 Tried, and slower:
 - Stream-K, which gives every program the same number of steps: on an H200 at 2048³ 34 µs (24.5 by whole tiles), at
@@ -133,7 +136,11 @@ def launchable(product: Product, chosen: Configuration) -> Configuration:
     M, itemsize = product.shape[0], product.a.itemsize
     if M <= FEW_ROWS and itemsize == 2:
         return few_rows_rule(product.shape, powers_of_two=True)
-    powers = [choice for choice in _hopper_choices(product.shape, itemsize) if not more_columns(choice)]
+    powers = [
+        choice
+        for choice in _hopper_choices(product.shape, itemsize)
+        if not more_columns(choice) and not (in_turn(choice) and writes_directly(product, choice))
+    ]
     return min(powers, key=lambda choice: _seconds(choice, product.shape, itemsize))
 
 

@@ -1,5 +1,6 @@
 """What of the kernel for Hopper can be seen without one: how it compiles, and what it takes."""
 
+import itertools
 import json
 from typing import Any
 
@@ -264,6 +265,10 @@ def test_there_are_no_turns_where_y_is_written_from_registers(monkeypatch: pytes
     for N, turns in ((640, True), (641, False)):
         product = Product(matrix(256, 2048), matrix(N, 2048).t(), torch.bfloat16)
         assert in_turn(launchable(product, chosen)) == turns
+    monkeypatch.setattr(gemm_hopper, "can_change", lambda device: False)  # another tile is chosen
+    for M, N in itertools.product((128, 520, 2048), (2049, 8193, 50_257)):
+        product = Product(matrix(M, 512), matrix(N, 512).t(), torch.bfloat16)
+        assert not in_turn(launchable(product, chosen))
 
 
 def test_an_activation_of_a_large_tile_is_written_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
