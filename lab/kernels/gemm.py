@@ -24,6 +24,10 @@ from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launch, capability, stages_that_fit
 
 COMBINED = (128, 1024)  # fewest and most elements of y for which a program adds up the partial sums
+# Products that the matrix unit may add up. It cuts each sum off and does not round it, so that errors grow with their
+# number: with one large element, 1 × 5003 × 32,769 in float16 was wrong by 4.75 times the tolerance (run
+# h100-zoo-products-2026-11-26-b). Longer sums are added up in float32 after each step.
+LONGEST_SUM = 16_384
 _INTERPRETED = tl.constexpr(interpreting())
 
 
@@ -94,7 +98,10 @@ def _gemm_kernel(
             sums = multiplied(a, b, sums)
         if PAIRED:
             b2 = tl.load(b2_ptr + b_places, mask=b_mask, other=None if WHOLE_K else 0.0)
-            others = multiplied(a, b2, others)
+            if PRECISE:
+                others += multiplied(a, b2, nothing)
+            else:
+                others = multiplied(a, b2, others)
         a_ptrs += BLOCK_K * a_k
         b_places += BLOCK_K * b_k
     inside = (rows < M)[:, None] & (columns < N)[None, :]
@@ -194,8 +201,9 @@ def gemm_launch(product: Product, chosen: Configuration) -> Multiply:
         product.row_scale_stride, product.column_scale_stride,
         num_warps=chosen.num_warps, num_stages=stages, early=True,
         PAIRED=product.b2 is not None, **(product.epilogue if whole else NO_EPILOGUE),
-        PRECISE=product.precise, COLUMNS_PER_SCALE=product.columns_per_scale,
-        WHOLE_K=K % constants["BLOCK_K"] == 0, SPLITS=splits, **constants,
+        PRECISE=product.precise or (depth > LONGEST_SUM and product.a.itemsize > 1),
+        COLUMNS_PER_SCALE=product.columns_per_scale, WHOLE_K=K % constants["BLOCK_K"] == 0, SPLITS=splits,
+        **constants,
     )  # fmt: skip
     return launch if whole else combined(product, launch, splits, M)
 

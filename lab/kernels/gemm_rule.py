@@ -46,7 +46,7 @@ from lab.kernels.gemm_hopper import (
     takes_more_columns,
     writes_directly,
 )
-from lab.kernels.gemv import LONGEST, gemv_launch, gemv_rule
+from lab.kernels.gemv import gemv_launch, gemv_rule
 from lab.kernels.launch import Configuration
 from lab.kernels.multicast import CLUSTER
 from lab.kernels.realign import LINE_BYTES, realign
@@ -207,7 +207,7 @@ def _realigned(product: Product, chosen: Configuration) -> Multiply:
 def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """For (M, N, K): the tiles and splits of K with the shortest estimated time."""
     M, N, K = shape
-    if M == 1 and 0 < K <= LONGEST and itemsize > 1:
+    if M == 1 and K and itemsize > 1:
         return gemv_rule(K)
     if M <= FEWEST_ROWS or N <= FEW_COLUMNS or not K or (M <= FEW_ROWS and (N <= NARROW or itemsize != 2)):
         return pointer_rule(shape, itemsize)

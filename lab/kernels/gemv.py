@@ -9,7 +9,7 @@ from torch import Tensor
 from lab.kernels.early import let_next_begin, wait_for_previous
 from lab.kernels.launch import Configuration, Launch
 
-LONGEST = 32_768  # elements of a row: the loop over them is unrolled
+MOST_UNROLLED = tl.constexpr(32)  # steps; with more, the loop over them is not unrolled
 
 
 @triton.jit
@@ -18,6 +18,22 @@ def weight_tile(pointer, places, at, inner, K: tl.constexpr, WHOLE: tl.constexpr
     across = None if WHOLE else (at + inner < K)[None, :]
     zero = None if WHOLE else 0.0
     return tl.load(pointer + at + places, mask=across, other=zero, eviction_policy="evict_first")
+
+
+@triton.jit
+def _with_step(
+    sums, squares, weight, x_ptr, norm_weight_ptr, at, inner,
+    K: tl.constexpr, WHOLE: tl.constexpr, NORM: tl.constexpr, NORM_WEIGHT: tl.constexpr,
+):  # fmt: skip
+    """(sums, squares) with the elements of x from `at` on."""
+    mask = None if WHOLE else at + inner < K
+    zero = None if WHOLE else 0.0
+    x = tl.load(x_ptr + at + inner, mask=mask, other=zero).to(tl.float32)
+    if NORM:
+        squares += x * x
+    if NORM_WEIGHT:
+        x *= tl.load(norm_weight_ptr + at + inner, mask=mask, other=zero).to(tl.float32)
+    return sums + weight.to(tl.float32) * x[None, :], squares
 
 
 @triton.jit
@@ -31,6 +47,7 @@ def _gemv_kernel(
     read before the kernel before this one has finished."""
     let_next_begin()
     WHOLE: tl.constexpr = K % BLOCK_K == 0
+    STEPS: tl.constexpr = (K + BLOCK_K - 1) // BLOCK_K
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inner = tl.arange(0, BLOCK_K)
     places = tl.where(rows < N, rows, 0).to(tl.int64)[:, None] * weight_stride + inner[None, :]
@@ -41,19 +58,23 @@ def _gemv_kernel(
         tile = weight_tile(weight_ptr, places, step * BLOCK_K, inner, K, WHOLE)
         first_weights = first_weights + (tile,)  # type: ignore[assignment]  # noqa: RUF005
     wait_for_previous(next_began=True)
-    for step in tl.static_range((K + BLOCK_K - 1) // BLOCK_K):
-        mask = None if WHOLE else step * BLOCK_K + inner < K
-        zero = None if WHOLE else 0.0
-        if step < AHEAD:  # no conditional expression, of which Triton may evaluate both sides
-            weight = first_weights[step]  # type: ignore[var-annotated]
-        else:
+    for step in tl.static_range(AHEAD):
+        sums, squares = _with_step(
+            sums, squares, first_weights[step], x_ptr, norm_weight_ptr, step * BLOCK_K, inner,  # type: ignore[misc]
+            K, WHOLE, NORM, NORM_WEIGHT,
+        )  # fmt: skip
+    if STEPS <= MOST_UNROLLED:
+        for step in tl.static_range(AHEAD, STEPS):
             weight = weight_tile(weight_ptr, places, step * BLOCK_K, inner, K, WHOLE)
-        x = tl.load(x_ptr + step * BLOCK_K + inner, mask=mask, other=zero).to(tl.float32)
-        if NORM:
-            squares += x * x
-        if NORM_WEIGHT:
-            x *= tl.load(norm_weight_ptr + step * BLOCK_K + inner, mask=mask, other=zero).to(tl.float32)
-        sums += weight.to(tl.float32) * x[None, :]
+            sums, squares = _with_step(
+                sums, squares, weight, x_ptr, norm_weight_ptr, step * BLOCK_K, inner, K, WHOLE, NORM, NORM_WEIGHT
+            )
+    else:
+        for step in tl.range(AHEAD, STEPS):
+            weight = weight_tile(weight_ptr, places, step * BLOCK_K, inner, K, WHOLE)
+            sums, squares = _with_step(
+                sums, squares, weight, x_ptr, norm_weight_ptr, step * BLOCK_K, inner, K, WHOLE, NORM, NORM_WEIGHT
+            )
     y = tl.sum(sums, axis=1)
     if NORM:
         y *= tl.rsqrt(tl.sum(squares, axis=0) / K + eps)

@@ -45,7 +45,7 @@ from lab.kernels.early import let_next_begin, wait_for_previous
 from lab.kernels.gemm import Product, by_product, multiplied, shares
 from lab.kernels.gemm_rule import FEW_ROWS as FEW_PRODUCT_ROWS
 from lab.kernels.gemm_rule import few_rows_rule, gemm_choices, gemm_rule, settle_product
-from lab.kernels.gemv import LONGEST, gemv_configuration, gemv_launch, gemv_rule
+from lab.kernels.gemv import gemv_configuration, gemv_launch, gemv_rule
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.matmul import check_factors
 from lab.kernels.rmsnorm import rmsnorm
@@ -336,7 +336,7 @@ _FOLDED = Launches(_settle_folded)
 def rmsnorm_linear_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """For (M, N, K); N is the number of the layer's outputs."""
     M, N, K = shape
-    if M == 1 and K <= LONGEST:
+    if M == 1:
         return gemv_rule(K, ahead=1)
     narrow = N <= NARROW
     if M > FEW_ROWS or (M > FEWEST_ROWS and not narrow):
@@ -367,7 +367,7 @@ def _choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     M, _, K = shape
     if M > FEW_ROWS:
         yield from gemm_choices(shape, itemsize)
-    elif M == 1 and K <= LONGEST:
+    elif M == 1:
         for rows in (1, 2, 4, 8):
             for depth, warps in ((512, 1), (512, 2), (1024, 2), (1024, 4), (2048, 8)):
                 yield gemv_configuration(rows, depth, warps=warps, ahead=1)
