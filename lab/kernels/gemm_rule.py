@@ -34,7 +34,7 @@ import triton
 from torch import Tensor
 
 from lab.kernels.gemm import Multiply, Product, gemm_configuration, gemm_launch, on_hopper
-from lab.kernels.gemm_hopper import (
+from lab.kernels.gemm_hopper_launch import (
     COPY_ALIGNMENT,
     clusters,
     copies_take,
