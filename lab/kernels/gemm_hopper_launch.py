@@ -30,14 +30,14 @@ WITH_MORE, MORE_STEP = (64, 128), 16  # columns of a tile that may have more, an
 # two programs share tiles of b, and those with programs for at most this part of the multiprocessors.
 EARLY_SHARE = 0.75
 FEWEST_STAGES = 2  # a step's tiles are free when the next step's products have begun
-FEWEST_ROWS = 8  # of a tile of a that the copy engine copies
-NARROW = 64  # rows: the two groups of warps divide the columns of such a tile
+LEAST_COPIED_ROWS = 8  # of a: the copy engine copies no fewer of a tile
+WGMMA_ROWS = 64  # of a product of the matrix unit: in a tile of so many the two groups of warps divide the columns
 HIGHEST = 256  # rows of a tile
 MOST_REGISTERS = 240  # of a thread that multiplies
 # Registers of a thread when a program begins, and when it multiplies, with a tile of so few columns that these suffice.
 # A small kernel before the next product then finds room beside the programs of this one, instead of keeping those of
 # the next one waiting.
-FEW_REGISTERS, FEW_COLUMNS = (96, 120), 144
+FEW_REGISTERS, FEW_REGISTERS_COLUMNS = (96, 120), 144
 SHARED_BYTES = 227 * 1024  # of shared memory that a program may use
 BARRIER_BYTES = 1024  # more than the barriers and Triton's warp specialisation use
 COPY_ALIGNMENT = 16  # bytes: the copy engine needs it for the start of a tensor and for the stride of its rows
@@ -145,7 +145,7 @@ def _check_more_columns(product: Product, chosen: Configuration) -> None:
     if not takes_more_columns(product, chosen):
         raise ValueError(
             f"configuration: MORE_N is {more_n}; accepted is 0 on this GPU with Triton {triton.__version__}, and for a "
-            f"right operand with adjacent columns in tiles of {NARROW} rows that are not multiplied in turn"
+            f"right operand with adjacent columns in tiles of {WGMMA_ROWS} rows that are not multiplied in turn"
         )
 
 
@@ -237,7 +237,8 @@ def _kernel_launch(product: Product, chosen: Configuration, work: Work) -> Launc
 
 def _registers(product: Product, chosen: Configuration) -> tuple[int, int]:
     """(registers of a thread when a program begins, 0 for as many as Triton gives it; of a thread that multiplies)."""
-    few = divides_columns(chosen) and chosen["BLOCK_N"] + more_columns(chosen) <= FEW_COLUMNS and not product.precise
+    columns = chosen["BLOCK_N"] + more_columns(chosen)
+    few = divides_columns(chosen) and columns <= FEW_REGISTERS_COLUMNS and not product.precise
     return FEW_REGISTERS if few else (0, MOST_REGISTERS)
 
 
@@ -258,7 +259,7 @@ def _operand_tiles(product: Product, chosen: Configuration, cluster: int) -> tup
     a, b = product.a, product.b.t()
     a_across, b_across = _across(product)
     block_m, block_k = chosen["BLOCK_M"], chosen["BLOCK_K"]
-    rows = block_m if a_across else max(FEWEST_ROWS, min(block_m, triton.next_power_of_2(product.shape[0])))
+    rows = block_m if a_across else max(LEAST_COPIED_ROWS, min(block_m, triton.next_power_of_2(product.shape[0])))
     a_tiles = Tiles(*_turned(a, [rows, block_k], a_across))
     depth = block_k if b_across else min(block_k, LINE_BYTES // b.itemsize)
     b_tiles = Tiles(*_turned(b, [_columns_of_b(product, chosen) // cluster, depth], b_across))
@@ -295,7 +296,7 @@ def more_columns(chosen: Configuration) -> int:
 
 def divides_columns(chosen: Configuration) -> bool:
     """Whether the two groups of warps divide the columns of a tile."""
-    return chosen["BLOCK_M"] == NARROW and not in_turn(chosen)
+    return chosen["BLOCK_M"] == WGMMA_ROWS and not in_turn(chosen)
 
 
 def takes_more_columns(product: Product, chosen: Configuration) -> bool:

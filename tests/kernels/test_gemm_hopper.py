@@ -14,8 +14,8 @@ from lab.kernels.gemm import Product, gemm_configuration
 from lab.kernels.gemm_hopper_launch import (
     FEW_REGISTERS,
     MOST_REGISTERS,
-    NARROW,
     SHARED_BYTES,
+    WGMMA_ROWS,
     between_lines,
     copies_take,
     hopper_gemm_launch,
@@ -83,7 +83,7 @@ def asked(
     constants = PLAIN | flags
     rows, columns, depth = tile
     half = constants["PAIRED"] or constants["HALVED"]
-    across, whole = rows == NARROW and not constants["TURNS"], constants["TURNS"]
+    across, whole = rows == WGMMA_ROWS and not constants["TURNS"], constants["TURNS"]
     y_rows, y_columns = rows if whole or across else rows // 2, columns // 2 if across else columns
     line = depth if constants["B_ACROSS"] else min(depth, 128 // {"bf16": 2, "fp32": 4, "fp8e4nv": 1}[dtype])
     b = [columns // (1 + constants["PAIRED"]) // constants["CLUSTER"], line]
