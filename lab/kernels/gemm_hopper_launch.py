@@ -126,26 +126,33 @@ def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
 
 def _check(product: Product, chosen: Configuration) -> None:
     """ValueError naming what of `chosen` the kernel cannot have for this product, and what is accepted."""
-    _check_more_columns(product, chosen)
+    check_more_columns(product, chosen)
+    _check_changes(product, chosen)
     _check_turns(product, chosen)
     _check_stages(product, chosen)
     _check_cluster(product, chosen)
 
 
-def _check_more_columns(product: Product, chosen: Configuration) -> None:
+def check_more_columns(product: Product, chosen: Configuration) -> None:
+    """ValueError for columns that the kernel cannot have for this product, whatever the GPU and the Triton."""
     block_n, more_n = chosen["BLOCK_N"], more_columns(chosen)
     if not more_n:
         return
-    if more_n % MORE_STEP or more_n >= block_n or block_n not in WITH_MORE or product.precise or product.b2 is not None:
+    possible = 0 < more_n < block_n and more_n % MORE_STEP == 0 and block_n in WITH_MORE
+    if not possible or product.precise or product.b2 is not None:
         raise ValueError(
             f"configuration: MORE_N is {more_n} and BLOCK_N {block_n}; accepted is a MORE_N of 0, or a multiple of "
             f"{MORE_STEP} below a BLOCK_N of {WITH_MORE[0]} or {WITH_MORE[1]}; only 0 for precise accumulation, for "
             f"scales of blocks and for a gated product"
         )
-    if not takes_more_columns(product, chosen):
+
+
+def _check_changes(product: Product, chosen: Configuration) -> None:
+    if more_columns(chosen) and not takes_more_columns(product, chosen):
         raise ValueError(
-            f"configuration: MORE_N is {more_n}; accepted is 0 on this GPU with Triton {triton.__version__}, and for a "
-            f"right operand with adjacent columns in tiles of {WGMMA_ROWS} rows that are not multiplied in turn"
+            f"configuration: MORE_N is {more_columns(chosen)}; accepted is 0 on this GPU with Triton "
+            f"{triton.__version__}, and for a right operand with adjacent columns in tiles of {WGMMA_ROWS} rows that "
+            f"are not multiplied in turn"
         )
 
 

@@ -36,6 +36,7 @@ from torch import Tensor
 from lab.kernels.gemm import Multiply, Product, gemm_configuration, gemm_launch, on_hopper
 from lab.kernels.gemm_hopper_launch import (
     COPY_ALIGNMENT,
+    check_more_columns,
     clusters,
     copies_take,
     hopper_gemm_launch,
@@ -127,7 +128,9 @@ def settle_product(product: Product, chosen: Configuration) -> Multiply:
 
 def launchable(product: Product, chosen: Configuration) -> Configuration:
     """`chosen`, or what is the fastest in its place: without turns if y is written from registers, because the
-    assembler would then wait for each product; and a tile of a power of two of columns if it must have one."""
+    assembler would then wait for each product; and a tile of a power of two of columns if it must have one. ValueError
+    for columns that the kernel could have nowhere."""
+    check_more_columns(product, chosen)
     constants = dict(chosen.constants)
     if in_turn(chosen) and writes_directly(product, chosen):
         chosen = replace(chosen, constants=tuple((constants | {"TURNS": 0}).items()))

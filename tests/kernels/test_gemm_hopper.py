@@ -219,19 +219,24 @@ def test_a_cluster_that_the_kernel_cannot_have_is_refused(cluster: int, depth: i
         hopper_gemm_launch(Product(matrix(512, 1000), matrix(512, 1000).t(), torch.bfloat16), chosen)
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["Triton 3.6", "another Triton"])
 @pytest.mark.parametrize(
     ("block_n", "more_n", "how"),
-    [(128, 8, {}), (64, 64, {}), (256, 64, {}), (128, 32, {"precise": True}), (128, 32, {"b2": True})],
+    [(128, 8, {}), (128, -16, {}), (64, 64, {}), (256, 64, {}), (128, 32, {"precise": True}), (128, 32, {"b2": True})],
     ids=str,
 )
 def test_columns_are_refused_where_the_kernel_cannot_take_them(
-    block_n: int, more_n: int, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    block_n: int, more_n: int, how: dict[str, Any], known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gemm_hopper_launch, "can_change", lambda device: True)
+    """Also with a Triton with which another tile would be chosen: a mistake is not passed over."""
+    monkeypatch.setattr(gemm_hopper_launch, "can_change", lambda device: known)
+    monkeypatch.setattr(gemm_rule, "on_hopper", lambda device: True)
     a, b = matrix(256, 2048), matrix(640, 2048).t()
     product = Product(a, b, torch.bfloat16, **(how | ({"b2": b} if "b2" in how else {})))
-    with pytest.raises(ValueError, match=f"MORE_N is {more_n} and BLOCK_N {block_n}; accepted is a MORE_N of 0, or"):
-        hopper_gemm_launch(product, gemm_configuration(128, block_n, 64, stages=3, hopper=True, more_n=more_n))
+    chosen = gemm_configuration(128, block_n, 64, stages=3, hopper=True, more_n=more_n)
+    for launch in (hopper_gemm_launch, gemm_rule.settle_product):
+        with pytest.raises(ValueError, match=f"MORE_N is {more_n} and BLOCK_N {block_n}; accepted is a MORE_N of 0"):
+            launch(product, chosen)
 
 
 @pytest.mark.parametrize(
