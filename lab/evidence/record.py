@@ -26,6 +26,8 @@ SAME_MACHINE = (
 )  # fmt: skip
 # What may differ between the GPUs of a run that has several: which board it is, and how CUDA was led to it.
 BOARD, CHOSEN_BY = "gpu_id", "CUDA_VISIBLE_DEVICES"
+# NVML's clock-event reasons that no profile is to blame for; the power limit is none.
+SLOWDOWNS = {0x8: "hardware slowdown", 0x20: "thermal slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
 OUTCOMES = ("measured", "wrong", "crashed", "failed", "skipped")
 # Why there are no counters.
 BLOCKERS = (
@@ -81,6 +83,11 @@ def unlike(began: Machine, now: Machine, unknown_fields: Collection[str] = (), s
         for name in SAME_MACHINE
         if name not in unknown_fields and getattr(began, name) != getattr(now, name)
     ]
+
+
+def slowdown(reasons: int | None) -> str:
+    """What of SLOWDOWNS is among NVML's reasons, or nothing: what is not known is no fault."""
+    return next((name for bit, name in SLOWDOWNS.items() if (reasons or 0) & bit), "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

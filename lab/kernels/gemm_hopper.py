@@ -14,19 +14,11 @@ Tried on an H200 with Triton 3.6, at 8192³ in bfloat16, where cuBLAS took 1403 
 - plain Triton with descriptors, 8 warps that copy and multiply, tiles of 128 × 256 in 3 stages: 1440 µs;
 - Triton's own warp specialisation (`tl.range(..., warp_specialize=True)` over tiles, 4 warps): it hung;
 - four stages with y in two halves: 1409 µs; tiles of 256 × 128: 1406 µs; groups of 4, 8 or 16 rows: within 1 %.
-Tiles have any multiple of 16 columns (any_columns.py), so that they can fill the last wave.
-
-Rows that are not aligned to lines of 128 bytes take the cache twice the requests. There the two programs of a cluster,
-which have tiles below each other, share the tiles of b: on an H100, 4096 × 3000 × 3000 took 149 µs without and 113 with
-(cuBLAS 109). Copying such operands to lines first took 134. With aligned rows clusters gain nothing.
+Tiles have any multiple of 16 columns (any_columns.py), so that they can fill the last wave. The two programs of a
+cluster can share tiles (multicast.py). How the kernel is launched, and where clusters pay: gemm_hopper_launch.py.
 """
 
-from functools import partial
-from typing import Any
-
-import torch
 import triton
-from torch import Tensor
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -36,19 +28,13 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma,
     warpgroup_mma_wait,
 )
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from lab.kernels.any_columns import FEWER_COLUMNS, only_columns
-from lab.kernels.changed_ptx import ChangedLaunch, can_change
+from lab.kernels.any_columns import only_columns
 from lab.kernels.early import wait_for_previous
-from lab.kernels.gemm import NO_EPILOGUE, Multiply, Product, combined, shares
-from lab.kernels.launch import Configuration, Launch, multiprocessors
-from lab.kernels.multicast import CLUSTER, SHARED_COPIES, meet, next_copy_to_both
-from lab.kernels.realign import LINE_BYTES
+from lab.kernels.multicast import meet, next_copy_to_both
 
 ROOM_COLUMNS = gl.constexpr(8)  # of b: shared memory is laid out in groups of so many
 LINE_COLUMNS = gl.constexpr(64)  # of b in a line of shared memory, if columns are adjacent
-WITH_MORE, MORE_STEP = (64, 128), 16  # columns of a tile that may have more, and of what they are a multiple
 
 
 @gluon.jit
@@ -593,223 +579,3 @@ def _hopper_gemm_kernel(
         [4, 1, 1, 2],
         [REGISTERS, 24, 24, 24],
     )  # fmt: skip
-
-
-# A program that begins early gets any multiprocessor that is free, and neighbours no longer have tiles that share
-# operands: products whose limit is the cache then take up to 1.3 times as long. So only those begin early of which no
-# two programs share tiles of b, and those with programs for at most this part of the multiprocessors.
-EARLY_SHARE = 0.75
-FEWEST_STAGES = 2  # a step's tiles are free when the next step's products have begun
-FEWEST_ROWS = 8  # of a tile of a that the copy engine copies
-NARROW = 64  # rows: the two groups of warps divide the columns of such a tile
-HIGHEST = 256  # rows of a tile
-MOST_REGISTERS = 240  # of a thread that multiplies
-# Registers of a thread when a program begins, and when it multiplies, with a tile of so few columns that these suffice.
-# A small kernel before the next product then finds room beside the programs of this one, instead of keeping those of
-# the next one waiting.
-FEW_REGISTERS, FEW_COLUMNS = (96, 120), 144
-SHARED_BYTES = 227 * 1024  # of shared memory that a program may use
-BARRIER_BYTES = 1024  # more than the barriers and Triton's warp specialisation use
-COPY_ALIGNMENT = 16  # bytes: the copy engine needs it for the start of a tensor and for the stride of its rows
-ELEMENTS = {
-    torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float32: gl.float32,
-    torch.float8_e4m3fn: gl.float8e4nv, torch.float8_e5m2: gl.float8e5,
-}  # fmt: skip
-
-
-class Tiles:
-    """Makes descriptors of tensors with the layout of `tensor`. Common fields are computed and checked once."""
-
-    __slots__ = ("_settled",)
-
-    def __init__(self, tensor: Tensor, block: list[int]) -> None:
-        layout = gl.NVMMASharedLayout.get_default_for(block, ELEMENTS[tensor.dtype])
-        strides = [tensor.stride(0) if tensor.shape[0] > 1 else aligned_columns(tensor), 1]
-        self._settled = vars(TensorDescriptor(tensor, list(tensor.shape), strides, block, layout))
-
-    def __call__(self, tensor: Tensor) -> TensorDescriptor:
-        made = object.__new__(TensorDescriptor)  # without __init__, whose checks have been made once
-        vars(made).update(self._settled, base=tensor)
-        return made
-
-
-def itself(tensor: Tensor) -> Tensor:
-    return tensor
-
-
-def none(_: Tensor) -> None:
-    return None
-
-
-def aligned_columns(tensor: Tensor) -> int:
-    """The number of columns, rounded up to the alignment that the copy engine needs."""
-    step = COPY_ALIGNMENT // tensor.itemsize
-    return -(-tensor.shape[1] // step) * step
-
-
-def copies_take(matrix: Tensor) -> bool:
-    """Whether the copy engine can read (rows, columns) without a copy: columns adjacent, rows aligned."""
-    if matrix.data_ptr() % COPY_ALIGNMENT or (matrix.shape[1] > 1 and matrix.stride(1) != 1):
-        return False
-    step = matrix.stride(0) * matrix.itemsize
-    return matrix.shape[0] == 1 or (0 < step < 2**40 and step % COPY_ALIGNMENT == 0)
-
-
-def between_lines(matrix: Tensor) -> bool:
-    """Whether rows begin at different places in lines of memory. Lines are read whole, and two for what a step needs of
-    a row that begins between them."""
-    return matrix.stride(0) * matrix.itemsize % LINE_BYTES != 0
-
-
-def hopper_takes(product: Product) -> bool:
-    """Whether `_hopper_gemm_kernel` can compute the product, with the strides and alignment of its operands."""
-    a, b = product.a, product.b
-    if not (copies_take(a) or copies_take(a.t())) or not (copies_take(b) or copies_take(b.t())):
-        return False
-    if product.b2 is not None and not copies_take(product.b2.t()):
-        return False
-    # 16-bit operands may have either axis adjacent; others, and paired ones, must have adjacent k.
-    k_adjacent = copies_take(a) and copies_take(b.t())
-    return k_adjacent or (a.itemsize == 2 and product.b2 is None)
-
-
-def hopper_gemm_launch(product: Product, chosen: Configuration) -> Multiply:
-    """The launch of `_hopper_gemm_kernel`; `chosen` has BLOCK_M, BLOCK_N, BLOCK_K, GROUP and SPLITS, perhaps MORE_N,
-    CLUSTER and TURNS. Its stages are the tiles of each operand in flight."""
-    M, N, K = product.shape
-    device = product.a.get_device()
-    a_across, b_across = not copies_take(product.a), not copies_take(product.b.t())
-    block_m, block_n, block_k = (chosen[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
-    more_n = more_columns(chosen)
-    paired = product.b2 is not None
-    if more_n and (more_n % MORE_STEP or more_n >= block_n or block_n not in WITH_MORE or product.precise or paired):
-        raise ValueError(
-            f"configuration: MORE_N is {more_n} and BLOCK_N {block_n}; accepted is a MORE_N of 0, or a multiple of "
-            f"{MORE_STEP} below a BLOCK_N of {WITH_MORE[0]} or {WITH_MORE[1]}; only 0 for precise accumulation, for "
-            f"scales of blocks and for a gated product"
-        )
-    if more_n and not takes_more_columns(product, chosen):
-        raise ValueError(
-            f"configuration: MORE_N is {more_n}; accepted is 0 on this GPU with Triton {triton.__version__}, and for a "
-            f"right operand with adjacent columns in tiles of {NARROW} rows that are not multiplied in turn"
-        )
-    columns = block_n // 2 if paired else block_n
-    depth, splits = shares(K, chosen)
-    tiles_m, tiles_n = triton.cdiv(M, block_m), triton.cdiv(N, columns + more_n)
-    y_dtype = product.y_dtype if splits == 1 else torch.float32
-    direct = writes_directly(product, chosen)
-    stages, halved = hopper_stages(chosen, product.a.itemsize, y_dtype.itemsize, paired=paired, b_across=b_across)
-    processors = multiprocessors(device)
-    turns = in_turn(chosen)
-    if turns and (product.precise or paired):
-        raise ValueError(
-            "configuration: TURNS is 1; accepted is 0 for precise accumulation, for scales of blocks and for a gated "
-            "product"
-        )
-    if stages < FEWEST_STAGES:
-        raise ValueError(
-            f"configuration: {max(stages, 0)} stages of a tile of {block_m} × {block_n + more_n} fit beside y, of the "
-            f"{chosen.num_stages} asked for; accepted is a tile of which {FEWEST_STAGES} fit"
-        )
-    if product.activation is not None and more_n and (turns or block_m == HIGHEST):
-        halved = True  # else an activation needs more registers than there are
-    wanted = clusters(chosen)
-    if wanted != 1 and (wanted != CLUSTER or block_k * product.a.itemsize != LINE_BYTES):
-        raise ValueError(
-            f"configuration: CLUSTER is {wanted} and BLOCK_K {block_k}; accepted is a CLUSTER of 1, or of {CLUSTER} "
-            f"with a BLOCK_K of {LINE_BYTES} bytes"
-        )
-    between = between_lines(product.a.t() if a_across else product.a) or between_lines(product.b.t())
-    cluster = wanted if tiles_m > 1 and between and not b_across and not paired and can_change(device) else 1
-    high = triton.cdiv(tiles_m, cluster)
-    programs = cluster * min(processors // cluster, high * tiles_n * splits)
-    few = divides_columns(chosen) and block_n + more_n <= FEW_COLUMNS and not product.precise
-    alone = tiles_m == 1 or programs <= EARLY_SHARE * processors
-    changes = (SHARED_COPIES,) * (cluster > 1) + (FEWER_COLUMNS,) * (more_n > 0)
-    launch = (partial(ChangedLaunch, changes=changes) if changes else Launch)(
-        _hopper_gemm_kernel, programs, device,
-        M, N, K, splits, depth, product.row_scale_stride, product.column_scale_stride,
-        num_warps=4, registers=FEW_REGISTERS[0] if few else 0, early=alone,
-        A_ACROSS=a_across, B_ACROSS=b_across, PAIRED=paired,
-        **(product.epilogue if splits == 1 else NO_EPILOGUE), PRECISE=product.precise,
-        COLUMNS_PER_SCALE=product.columns_per_scale, DIRECT=direct, HALVED=halved,
-        BLOCK_M=block_m, BLOCK_N=block_n, MORE_N=more_n, BLOCK_K=block_k, GROUP=chosen["GROUP"],
-        STAGES=stages, B_AHEAD=product.b_ahead, CLUSTER=cluster, TURNS=turns,
-        REGISTERS=FEW_REGISTERS[1] if few else MOST_REGISTERS,
-    )  # fmt: skip
-    a_rows = block_m if a_across else max(FEWEST_ROWS, min(block_m, triton.next_power_of_2(M)))
-    a_tiles = Tiles(*_turned(product.a, [a_rows, block_k], a_across))
-    b_depth = block_k if b_across else min(block_k, LINE_BYTES // product.b.itemsize)
-    b_tiles = Tiles(*_turned(product.b.t(), [columns // cluster, b_depth], b_across))
-    across = divides_columns(chosen)
-    y_columns = block_n // (1 + across) // (1 + (paired or halved))
-    y_block = [block_m if across or turns else block_m // 2, y_columns]
-    rows = M if splits == 1 else high * cluster * block_m  # whole tiles, so that none is written into the next sum
-    y_like = torch.empty((rows * splits, N), dtype=y_dtype, device=product.a.device)
-    y_tiles = itself if direct else Tiles(y_like, y_block)
-    piece = more_n & -more_n  # the largest power of two that divides them
-    b_block = [LINE_COLUMNS.value if b_across else piece // cluster, b_depth]
-    more_tiles = Tiles(*_turned(product.b.t(), b_block, b_across)) if more_n else none
-    y_more_tiles = none if not more_n else itself if direct else Tiles(y_like, [y_block[0], piece // (1 + across)])
-
-    def call(a: Tensor, b: Tensor, b2: Any, y: Tensor, bias: Any, row_scale: Any, column_scale: Any) -> None:
-        launch(
-            a_tiles(a), b_tiles(b), None if b2 is None else b_tiles(b2), more_tiles(b), y_tiles(y), y_more_tiles(y),
-            bias, row_scale, column_scale,
-        )  # fmt: skip
-
-    return call if splits == 1 else combined(product, call, splits, rows)
-
-
-def more_columns(chosen: Configuration) -> int:
-    """The columns that a tile has besides BLOCK_N."""
-    return dict(chosen.constants).get("MORE_N", 0)
-
-
-def divides_columns(chosen: Configuration) -> bool:
-    """Whether the two groups of warps divide the columns of a tile."""
-    return chosen["BLOCK_M"] == NARROW and not in_turn(chosen)
-
-
-def takes_more_columns(product: Product, chosen: Configuration) -> bool:
-    """Whether a tile may have a number of columns that is no power of two: where PTX may be changed, unless the two
-    groups of warps would divide a line of adjacent columns."""
-    divided = divides_columns(chosen) and not copies_take(product.b.t())
-    return can_change(product.a.get_device()) and not divided
-
-
-def writes_directly(product: Product, chosen: Configuration) -> bool:
-    """Whether y is written from registers, because the copy engine cannot write its rows."""
-    _, splits = shares(product.shape[2], chosen)
-    y_itemsize = product.y_dtype.itemsize if splits == 1 else torch.float32.itemsize
-    return product.shape[1] * y_itemsize % COPY_ALIGNMENT != 0
-
-
-def clusters(chosen: Configuration) -> int:
-    """The programs that share each tile of b."""
-    return dict(chosen.constants).get("CLUSTER", 1)
-
-
-def in_turn(chosen: Configuration) -> bool:
-    """Whether the two groups of warps multiply whole tiles in turn."""
-    return bool(dict(chosen.constants).get("TURNS", 0))
-
-
-def hopper_stages(
-    chosen: Configuration, itemsize: int, y_itemsize: int, *, paired: bool, b_across: bool = False
-) -> tuple[int, bool]:
-    """(stages that fit into shared memory, at most those chosen; whether BLOCK_N of y go through it in two halves)."""
-    rows, columns = chosen["BLOCK_M"], chosen["BLOCK_N"] + more_columns(chosen)
-    more_copied = LINE_COLUMNS.value * -(-more_columns(chosen) // LINE_COLUMNS.value)  # whole lines
-    copied = chosen["BLOCK_N"] + more_copied if b_across else columns
-    stage_bytes = (rows + copied) * chosen["BLOCK_K"] * itemsize
-    buffers = 1 + in_turn(chosen)
-    y_bytes = buffers * rows * columns * y_itemsize // (1 + paired)
-    room = SHARED_BYTES - BARRIER_BYTES
-    halved = not paired and chosen.num_stages * stage_bytes + y_bytes > room
-    y_bytes -= halved * buffers * rows * chosen["BLOCK_N"] // 2 * y_itemsize
-    return min(chosen.num_stages, (room - y_bytes) // stage_bytes), halved
-
-
-def _turned(matrix: Tensor, block: list[int], across: bool) -> tuple[Tensor, list[int]]:
-    return (matrix.t(), block[::-1]) if across else (matrix, block)

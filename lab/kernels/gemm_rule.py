@@ -34,8 +34,9 @@ import triton
 from torch import Tensor
 
 from lab.kernels.gemm import Multiply, Product, gemm_configuration, gemm_launch, on_hopper
-from lab.kernels.gemm_hopper import (
+from lab.kernels.gemm_hopper_launch import (
     COPY_ALIGNMENT,
+    check_more_columns,
     clusters,
     copies_take,
     hopper_gemm_launch,
@@ -54,8 +55,8 @@ from lab.kernels.realign import LINE_BYTES, realign
 PROGRAMS = 132  # multiprocessors of an H100 or H200, for which the rule was made
 STEP_BYTES = LINE_BYTES  # of K in a step
 FEW_ROWS = 64  # up to here reading the weight is the limit
-FEW_COLUMNS = 32  # of y: up to here products are faster by pointers
-FEWEST_ROWS = 16  # up to here, and with few columns, the pointer kernel is faster
+POINTER_COLUMNS = 32  # of y: up to here products are faster by pointers
+POINTER_ROWS = 16  # of y: likewise
 FEWEST_COLUMNS = 64  # of a tile of the Hopper kernel
 SMALL = 128 * 128  # elements of y: up to here only K can be divided
 ALIGNED_DEPTH = 16  # of K, a multiple: else the kernel that loads by pointers loads single elements
@@ -107,7 +108,7 @@ SCALED_TILE_SECONDS = 2.7e-6  # likewise in float8, which has scales
 WRITTEN_SECONDS = 20e-12  # an element of a tile
 TOGETHER_SECONDS = 0.8e-6  # more, if two programs must be ready
 SPLIT_SECONDS = 1.9e-6  # the second kernel
-NARROW = 2048  # columns of y: up to here few rows are faster by pointers
+FEW_ROWS_POINTER_COLUMNS = 2048  # of y: up to here few rows are faster by pointers
 
 
 def settle_product(product: Product, chosen: Configuration) -> Multiply:
@@ -127,7 +128,9 @@ def settle_product(product: Product, chosen: Configuration) -> Multiply:
 
 def launchable(product: Product, chosen: Configuration) -> Configuration:
     """`chosen`, or what is the fastest in its place: without turns if y is written from registers, because the
-    assembler would then wait for each product; and a tile of a power of two of columns if it must have one."""
+    assembler would then wait for each product; and a tile of a power of two of columns if it must have one. ValueError
+    for columns that the kernel could have nowhere."""
+    check_more_columns(product, chosen)
     constants = dict(chosen.constants)
     if in_turn(chosen) and writes_directly(product, chosen):
         chosen = replace(chosen, constants=tuple((constants | {"TURNS": 0}).items()))
@@ -209,10 +212,11 @@ def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     M, N, K = shape
     if M == 1 and K and itemsize > 1:
         return gemv_rule(K)
-    if M <= FEWEST_ROWS or N <= FEW_COLUMNS or not K or (M <= FEW_ROWS and (N <= NARROW or itemsize != 2)):
+    if M <= POINTER_ROWS or N <= POINTER_COLUMNS or not K:
         return pointer_rule(shape, itemsize)
     if M <= FEW_ROWS:
-        return few_rows_rule(shape)
+        by_pointers = N <= FEW_ROWS_POINTER_COLUMNS or itemsize != 2
+        return pointer_rule(shape, itemsize) if by_pointers else few_rows_rule(shape)
     if N <= FEWEST_COLUMNS and M <= SMALL_ROWS and not K % ALIGNED_DEPTH:
         return pointer_rule(shape, itemsize)
     if itemsize == 2 and (short := _short_rule(shape)):

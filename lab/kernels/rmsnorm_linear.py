@@ -43,8 +43,7 @@ from torch import Tensor
 from lab.kernels.checks import check_vector, checked_eps
 from lab.kernels.early import let_next_begin, wait_for_previous
 from lab.kernels.gemm import Product, by_product, multiplied, shares
-from lab.kernels.gemm_rule import FEW_ROWS as FEW_PRODUCT_ROWS
-from lab.kernels.gemm_rule import few_rows_rule, gemm_choices, gemm_rule, settle_product
+from lab.kernels.gemm_rule import FEW_ROWS, few_rows_rule, gemm_choices, gemm_rule, settle_product
 from lab.kernels.gemv import gemv_configuration, gemv_launch, gemv_rule
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.matmul import check_factors
@@ -52,10 +51,10 @@ from lab.kernels.rmsnorm import rmsnorm
 from lab.kernels.traffic import Traffic
 from lab.kernels.tuned import Tuning
 
-FEWEST_ROWS = 4  # up to here one kernel does everything, and a second one adds up if K is split
-FEW_ROWS = 32  # likewise with up to NARROW outputs
+FUSED_ROWS = 4  # up to here one kernel does everything, and a second one adds up if K is split
+MOST_FUSED_ROWS = 32  # likewise with up to NARROW_OUTPUTS outputs
 WIDEST = 65_536  # columns of x that fit into registers of the kernel for the rows' factors
-NARROW = 8192  # outputs
+NARROW_OUTPUTS = 8192
 JOINED = 1024  # columns of y for which a program adds up the splits
 
 
@@ -243,7 +242,7 @@ def _check(x: Tensor, weight: Tensor, norm_weight: Tensor | None) -> None:
 def _few_rows(
     x: Tensor, weight: Tensor, norm_weight: Tensor | None, constant: bool, chosen: Configuration
 ) -> Callable[..., Any]:
-    """The launch on (rows of x, norm_weight, weight, y, eps) for up to FEW_ROWS rows; it reads the weight once."""
+    """The launch on (rows of x, norm_weight, weight, y, eps) for the rows of one kernel; it reads the weight once."""
     M, K = x.shape
     N = len(weight)
     normed = norm_weight is not None
@@ -291,7 +290,7 @@ def _many_rows(
         product = Product(torch.empty_like(x), weight.t(), x.dtype, b_ahead=constant)
         multiply = settle_product(product, chosen)
 
-        norm = _few_norms(x) if M <= FEW_PRODUCT_ROWS else rmsnorm
+        norm = _few_norms(x) if M <= FEW_ROWS else rmsnorm
 
         def normed(x: Tensor, norm_weight: Tensor, weight: Tensor, y: Tensor, eps: float) -> None:
             multiply(norm(x, norm_weight, eps), weight.t(), None, y, None, None, None)
@@ -338,12 +337,12 @@ def rmsnorm_linear_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     M, N, K = shape
     if M == 1:
         return gemv_rule(K, ahead=1)
-    narrow = N <= NARROW
-    if M > FEW_ROWS or (M > FEWEST_ROWS and not narrow):
-        return few_rows_rule(shape) if M <= FEW_PRODUCT_ROWS else gemm_rule(shape, itemsize)
+    narrow = N <= NARROW_OUTPUTS
+    if M > MOST_FUSED_ROWS or (M > FUSED_ROWS and not narrow):
+        return few_rows_rule(shape) if M <= FEW_ROWS else gemm_rule(shape, itemsize)
     splits = min(4 if M > 16 else 2, triton.cdiv(K, 256))
     if M > 16:
-        return _skinny(32, 64, rows=FEW_ROWS, warps=1, stages=4, splits=splits, turned=True)
+        return _skinny(32, 64, rows=MOST_FUSED_ROWS, warps=1, stages=4, splits=splits, turned=True)
     if narrow:
         return _skinny(16, 128, warps=1, stages=4, splits=splits)
     return _skinny(64, 128, warps=2, stages=4, splits=splits)
@@ -365,7 +364,7 @@ def rmsnorm_linear_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Co
 
 def _choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     M, _, K = shape
-    if M > FEW_ROWS:
+    if M > MOST_FUSED_ROWS:
         yield from gemm_choices(shape, itemsize)
     elif M == 1:
         for rows in (1, 2, 4, 8):
@@ -383,7 +382,7 @@ def _choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
             for turned in (False, True):
                 for splits in (1, 2, 4):
                     if turned is False or columns >= 16 * warps:
-                        rows = 16 if M <= 16 else FEW_ROWS
+                        rows = 16 if M <= 16 else MOST_FUSED_ROWS
                         yield _skinny(columns, depth, rows=rows, warps=warps, stages=4, splits=splits, turned=turned)
 
 

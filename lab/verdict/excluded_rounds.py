@@ -5,11 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lab.evidence.record import Canary, Round, Watch
+from lab.evidence.record import Canary, Round, Watch, slowdown
 from lab.verdict.statistics import per_cent
 
-# NVML's clock-event reasons that no profile is to blame for.
-SLOWDOWNS = {0x8: "hardware slowdown", 0x20: "thermal slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
 SLOWING_POLICIES = ("thermal", "board", "reliability")
 LARGEST_VIOLATION_SHARE = 0.02
 LOWEST_CLOCK_SHARE = 0.90  # of the median clock of the process's rounds
@@ -75,9 +73,8 @@ def _shares(
 
 def _reason(seen: Round, usual_hertz: float | None) -> str:
     """What spoiled a round, or nothing."""
-    for bit, name in SLOWDOWNS.items():
-        if (seen.reasons or 0) & bit:  # what is not known is no fault
-            return name
+    if reason := slowdown(seen.reasons):
+        return reason
     slowed = sum(seen.violation_seconds.get(policy, 0.0) for policy in SLOWING_POLICIES)
     if seen.seconds > 0 and slowed / seen.seconds > LARGEST_VIOLATION_SHARE:
         return "clock reduced by heat, board limit or reliability"

@@ -10,7 +10,7 @@ import os
 import statistics
 
 from lab.evidence.nvml import GpuState, visible_gpu
-from lab.evidence.record import Sustained, Timing
+from lab.evidence.record import Sustained, Timing, slowdown
 from lab.worker.clock import Clock, Replay
 
 # Before the last batch, at the pace of spaced calls; at the power limit about a tenth more. NVML's power is on an H100
@@ -19,8 +19,6 @@ LEADING_SECONDS = 1.05
 BATCH_SECONDS = 0.05
 NEVER_SPACED = "no replay of its graph was timed in the rounds, so that nobody knows how many make a second"
 LATE = "the host replays its graph too slowly to keep the GPU busy"
-# NVML's clock-event reasons that also exclude a round (lab/verdict/excluded_rounds.py): the power limit is none.
-SLOWDOWNS = {0x8: "hardware slowdown", 0x20: "thermal slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
 FOREIGN = "another process on the GPU"
 
 
@@ -50,9 +48,8 @@ def sustained(clock: Clock, replay: Replay, spaced: Timing) -> Sustained:
 
 def _disturbance(state: GpuState) -> str:
     """What the profile is not to blame for, or nothing; what is not known is no fault."""
-    for bit, name in SLOWDOWNS.items():
-        if (state.reasons or 0) & bit:
-            return name
+    if reason := slowdown(state.reasons):
+        return reason
     listed = state.processes or frozenset()
     # Where NVML does not list this process, it counts processes in another namespace: all would seem foreign.
     return FOREIGN if os.getpid() in listed and not all(map(_of_this_run, listed)) else ""

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lab.kernels import gemm_hopper
+from lab.kernels import gemm_hopper_launch
 from tests.quick_interpreter import make_quick
 
 
@@ -14,7 +14,7 @@ def device() -> str:
 @pytest.fixture
 def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A product of a few dozen tiles has six programs: each computes several, some of them one more than others."""
-    monkeypatch.setattr(gemm_hopper, "multiprocessors", lambda device: 6)
+    monkeypatch.setattr(gemm_hopper_launch, "multiprocessors", lambda device: 6)
 
 
 make_quick(pytest.importorskip("triton.runtime.interpreter"))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lab.kernels import gemm_hopper
+from lab.kernels import gemm_hopper_launch
 from lab.kernels.changed_ptx import ChangedLaunch
 from lab.kernels.multicast import SHARED_COPIES
 
@@ -51,5 +51,5 @@ def sharing_launches(monkeypatch: pytest.MonkeyPatch) -> list[ChangedLaunch]:
             made.append(one)
         return one
 
-    monkeypatch.setattr(gemm_hopper, "ChangedLaunch", launch)
+    monkeypatch.setattr(gemm_hopper_launch, "ChangedLaunch", launch)
     return made

@@ -20,7 +20,7 @@ from lab.kernels.rmsnorm_linear import rmsnorm_linear
 from lab.kernels.softmax import softmax
 
 FOLDER = Path(lab.kernels.__path__[0])
-KERNELS = re.compile(r"@(?:triton|gluon)\.jit.*\ndef (_\w+_kernel)\((?:.|\n)*?(?=\n\n\n)")
+KERNELS = re.compile(r"@(?:triton|gluon)\.jit.*\ndef (_\w+_kernel)\((?:.|\n)*?(?=\n\n\n|\n\Z)")
 # These read first what no kernel that may still run has written; the tests of their code below say in which order.
 AHEAD = {
     "gemv._gemv_kernel", "few_rows._one_row_kernel", "rmsnorm_linear._join_kernel",

@@ -8,14 +8,14 @@ import pytest
 import torch
 from compiled import printed
 
-from lab.kernels import gemm_hopper, gemm_rule
+from lab.kernels import gemm_hopper_launch, gemm_rule
 from lab.kernels.activations import silu
 from lab.kernels.gemm import Product, gemm_configuration
-from lab.kernels.gemm_hopper import (
+from lab.kernels.gemm_hopper_launch import (
     FEW_REGISTERS,
     MOST_REGISTERS,
-    NARROW,
     SHARED_BYTES,
+    WGMMA_ROWS,
     between_lines,
     copies_take,
     hopper_gemm_launch,
@@ -33,7 +33,8 @@ from triton.backends.compiler import GPUTarget
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 from lab.kernels import activations
-from lab.kernels.gemm_hopper import FEW_REGISTERS, _hopper_gemm_kernel as kernel
+from lab.kernels.gemm_hopper import _hopper_gemm_kernel as kernel
+from lab.kernels.gemm_hopper_launch import FEW_REGISTERS
 from lab.kernels.any_columns import FEWER_COLUMNS
 from lab.kernels.changed_ptx import changing
 from lab.kernels.multicast import SHARED_COPIES
@@ -82,7 +83,7 @@ def asked(
     constants = PLAIN | flags
     rows, columns, depth = tile
     half = constants["PAIRED"] or constants["HALVED"]
-    across, whole = rows == NARROW and not constants["TURNS"], constants["TURNS"]
+    across, whole = rows == WGMMA_ROWS and not constants["TURNS"], constants["TURNS"]
     y_rows, y_columns = rows if whole or across else rows // 2, columns // 2 if across else columns
     line = depth if constants["B_ACROSS"] else min(depth, 128 // {"bf16": 2, "fp32": 4, "fp8e4nv": 1}[dtype])
     b = [columns // (1 + constants["PAIRED"]) // constants["CLUSTER"], line]
@@ -218,19 +219,24 @@ def test_a_cluster_that_the_kernel_cannot_have_is_refused(cluster: int, depth: i
         hopper_gemm_launch(Product(matrix(512, 1000), matrix(512, 1000).t(), torch.bfloat16), chosen)
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["Triton 3.6", "another Triton"])
 @pytest.mark.parametrize(
     ("block_n", "more_n", "how"),
-    [(128, 8, {}), (64, 64, {}), (256, 64, {}), (128, 32, {"precise": True}), (128, 32, {"b2": True})],
+    [(128, 8, {}), (128, -16, {}), (64, 64, {}), (256, 64, {}), (128, 32, {"precise": True}), (128, 32, {"b2": True})],
     ids=str,
 )
 def test_columns_are_refused_where_the_kernel_cannot_take_them(
-    block_n: int, more_n: int, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    block_n: int, more_n: int, how: dict[str, Any], known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gemm_hopper, "can_change", lambda device: True)
+    """Also with a Triton with which another tile would be chosen: a mistake is not passed over."""
+    monkeypatch.setattr(gemm_hopper_launch, "can_change", lambda device: known)
+    monkeypatch.setattr(gemm_rule, "on_hopper", lambda device: True)
     a, b = matrix(256, 2048), matrix(640, 2048).t()
     product = Product(a, b, torch.bfloat16, **(how | ({"b2": b} if "b2" in how else {})))
-    with pytest.raises(ValueError, match=f"MORE_N is {more_n} and BLOCK_N {block_n}; accepted is a MORE_N of 0, or"):
-        hopper_gemm_launch(product, gemm_configuration(128, block_n, 64, stages=3, hopper=True, more_n=more_n))
+    chosen = gemm_configuration(128, block_n, 64, stages=3, hopper=True, more_n=more_n)
+    for launch in (hopper_gemm_launch, gemm_rule.settle_product):
+        with pytest.raises(ValueError, match=f"MORE_N is {more_n} and BLOCK_N {block_n}; accepted is a MORE_N of 0"):
+            launch(product, chosen)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +247,7 @@ def test_columns_are_a_power_of_two_where_the_kernel_cannot_be_changed(
     known: bool, across: bool, rows: int, more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And where two groups of warps would divide a line of adjacent columns unevenly. Another tile is chosen then."""
-    monkeypatch.setattr(gemm_hopper, "can_change", lambda device: known)
+    monkeypatch.setattr(gemm_hopper_launch, "can_change", lambda device: known)
     b = matrix(2048, 640) if across else matrix(640, 2048).t()
     product = Product(matrix(rows, 2048), b, torch.bfloat16)
     chosen = gemm_configuration(64 if rows == 48 else 128, 128, 64, stages=3, hopper=True, more_n=16)
@@ -250,7 +256,7 @@ def test_columns_are_a_power_of_two_where_the_kernel_cannot_be_changed(
     assert (found == chosen) == (more > 0)
     made: list[dict[str, Any]] = []
     for name in ("ChangedLaunch", "Launch"):
-        monkeypatch.setattr(gemm_hopper, name, lambda *arguments, **options: made.append(options))
+        monkeypatch.setattr(gemm_hopper_launch, name, lambda *arguments, **options: made.append(options))
     hopper_gemm_launch(product, found)
     assert ("changes" in made[0]) == (more > 0)
     if not more:
@@ -260,12 +266,12 @@ def test_columns_are_a_power_of_two_where_the_kernel_cannot_be_changed(
 
 def test_there_are_no_turns_where_y_is_written_from_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The assembler would wait for each product (its remark C7514)."""
-    monkeypatch.setattr(gemm_hopper, "can_change", lambda device: True)
+    monkeypatch.setattr(gemm_hopper_launch, "can_change", lambda device: True)
     chosen = gemm_configuration(128, 128, 64, stages=4, hopper=True, more_n=64, turns=True)
     for N, turns in ((640, True), (641, False)):
         product = Product(matrix(256, 2048), matrix(N, 2048).t(), torch.bfloat16)
         assert in_turn(launchable(product, chosen)) == turns
-    monkeypatch.setattr(gemm_hopper, "can_change", lambda device: False)  # another tile is chosen
+    monkeypatch.setattr(gemm_hopper_launch, "can_change", lambda device: False)  # another tile is chosen
     for M, N in itertools.product((128, 520, 2048), (2049, 8193, 50_257)):
         product = Product(matrix(M, 512), matrix(N, 512).t(), torch.bfloat16)
         assert not in_turn(launchable(product, chosen))
@@ -273,9 +279,9 @@ def test_there_are_no_turns_where_y_is_written_from_registers(monkeypatch: pytes
 
 def test_an_activation_of_a_large_tile_is_written_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the assembler keeps sums in memory, which takes its remarks to see: PTX does not show it."""
-    monkeypatch.setattr(gemm_hopper, "can_change", lambda device: True)
+    monkeypatch.setattr(gemm_hopper_launch, "can_change", lambda device: True)
     made: list[dict[str, Any]] = []
-    monkeypatch.setattr(gemm_hopper, "ChangedLaunch", lambda *arguments, **options: made.append(options))
+    monkeypatch.setattr(gemm_hopper_launch, "ChangedLaunch", lambda *arguments, **options: made.append(options))
     chosen = gemm_configuration(256, 128, 64, stages=3, hopper=True, more_n=16)
     for activation in (None, silu):
         product = Product(matrix(512, 2048), matrix(640, 2048).t(), torch.bfloat16, activation=activation)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lab.kernels.few_rows import joined_linear, normed_gated_mlp
 from lab.kernels.gemm import Product, gemm_configuration, shares
-from lab.kernels.gemm_hopper import copies_take, hopper_takes
+from lab.kernels.gemm_hopper_launch import copies_take, hopper_takes
 from lab.kernels.gemm_rule import FEW_ROWS, HOPPER_TILES, LEAST_DEPTH, Tile, settle_product
 from lab.kernels.launch import Configuration
 from lab.kernels.matmul import MATMUL_TUNING, matmul, matmul_inputs, matmul_reference

@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 import sweeps
 import torch
+from factory import quiet_round
 from sweeps import swept
 from test_measure_sweep import ON_CPU, CpuAsGpu
 from trial import Replayed
 
 from lab.evidence.nvml import GpuState
-from lab.evidence.record import Sustained, Timing
+from lab.evidence.record import SLOWDOWNS, Sustained, Timing, Watch
 from lab.kernels.traffic import Traffic
-from lab.verdict import excluded_rounds
+from lab.verdict.excluded_rounds import POWER_CAP, excluded_rounds
 from lab.worker.clock import BackToBack, Replay
-from lab.worker.sustained import FOREIGN, LATE, NEVER_SPACED, SLOWDOWNS, sustained
+from lab.worker.sustained import FOREIGN, LATE, NEVER_SPACED, sustained
 from lab.worker.sweep_case import IN_PLACE
 
 ARITHMETIC = dataclasses.replace(
@@ -29,7 +30,7 @@ ARITHMETIC = dataclasses.replace(
 
 ASKED_FOR: dict[str, Any] = {"operator": ARITHMETIC, "sustained": True, "scopes": ("device_cold", "graph")}
 AT_ITS_LIMIT = GpuState(
-    reasons=excluded_rounds.POWER_CAP, sm_hertz=1.38e9, energy_joules=None, power_watts=696.0, temperature_celsius=60.0,
+    reasons=POWER_CAP, sm_hertz=1.38e9, energy_joules=None, power_watts=696.0, temperature_celsius=60.0,
     processes=None, violation_seconds={},
 )  # fmt: skip
 
@@ -105,11 +106,22 @@ def told(**changes: Any) -> Sustained:
     return sustained(board, replay_of(1), spaced(1e-3, 1))
 
 
-@pytest.mark.parametrize(("bit", "name"), excluded_rounds.SLOWDOWNS.items())
-def test_what_excludes_a_round_leaves_no_time_but_the_power_limit_does_not(bit: int, name: str) -> None:
-    assert told(reasons=bit | excluded_rounds.POWER_CAP) == Sustained(reason=name)
-    assert told().batch_seconds
-    assert SLOWDOWNS == excluded_rounds.SLOWDOWNS
+def excluded(reasons: int) -> str:
+    """Why a round is left out in which NVML gave these reasons, or nothing."""
+    watch = Watch(experiment="e", case="c", sweep=0, process="0-1", rounds=(quiet_round(reasons=reasons),))
+    return excluded_rounds([watch], []).reasons(watch).get(0, "")
+
+
+@pytest.mark.parametrize("bit", SLOWDOWNS)
+def test_what_excludes_a_round_leaves_no_time(bit: int) -> None:
+    reason = excluded(bit | POWER_CAP)
+    assert reason == SLOWDOWNS[bit]
+    assert told(reasons=bit | POWER_CAP) == Sustained(reason=reason)
+
+
+def test_the_power_limit_excludes_no_round_and_leaves_a_time() -> None:
+    assert not excluded(POWER_CAP)
+    assert told(reasons=POWER_CAP).batch_seconds
 
 
 def test_what_the_board_does_not_tell_is_no_fault() -> None:
