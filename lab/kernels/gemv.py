@@ -60,7 +60,7 @@ def _gemv_kernel(
     wait_for_previous(next_began=True)
     for step in tl.static_range(AHEAD):
         sums, squares = _with_step(
-            sums, squares, first_weights[step], x_ptr, norm_weight_ptr, step * BLOCK_K, inner,  # type: ignore[misc]
+            sums, squares, first_weights[step], x_ptr, norm_weight_ptr, step * BLOCK_K, inner,
             K, WHOLE, NORM, NORM_WEIGHT,
         )  # fmt: skip
     if STEPS <= MOST_UNROLLED:

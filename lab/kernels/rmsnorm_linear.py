@@ -363,7 +363,7 @@ def rmsnorm_linear_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Co
 
 
 def _choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
-    M, _, K = shape
+    M = shape[0]
     if M > MOST_FUSED_ROWS:
         yield from gemm_choices(shape, itemsize)
     elif M == 1:
