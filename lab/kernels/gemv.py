@@ -9,6 +9,7 @@ from torch import Tensor
 from lab.kernels.early import let_next_begin, wait_for_previous
 from lab.kernels.launch import Configuration, Launch
 
+ALIGNED = 16  # elements, of which K must be a multiple, so that Triton knows that rows are aligned
 MOST_UNROLLED = tl.constexpr(32)  # steps; with more, the loop over them is not unrolled
 
 
@@ -92,12 +93,15 @@ def gemv_configuration(rows: int, depth: int, *, warps: int, ahead: int = 0) -> 
 
 
 def gemv_rule(K: int, *, ahead: int = 0) -> Configuration:
-    """Four rows a program, 8 elements of each a thread: on an H100, for two layers, within 1 % of the best of 80.
+    """Four rows a program, 8 elements of each a thread: on an H100, for two layers, within 1 % of the best of 80. Half
+    as many elements where rows are not aligned, so that single ones are loaded: on an H200, for a weight of
+    4096 × 12,289, 35 µs in place of 43.
 
     ahead: 1 if the weight may be constant: reading it early gains 0.7 µs with 3584 rows, 1.4 with 18,944.
     """
-    depth = min(1024, triton.next_power_of_2(K))
-    return gemv_configuration(4, depth, warps=max(1, depth // 256), ahead=ahead)
+    most, each = (512, 128) if K % ALIGNED else (1024, 256)
+    depth = min(most, triton.next_power_of_2(K))
+    return gemv_configuration(4, depth, warps=max(1, depth // each), ahead=ahead)
 
 
 def gemv_launch(

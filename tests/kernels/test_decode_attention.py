@@ -170,13 +170,13 @@ def test_what_it_refuses_of_pages(device: str) -> None:
     ("shape", "splits"),
     [
         ((16, 32, 8, 8192, 128), 1),  # 128 programs: a second kernel costs more than four idle multiprocessors
-        ((1, 28, 4, 131_072, 128), 66),
+        ((1, 28, 4, 131_072, 128), 33),  # one program a multiprocessor: two took longer in graphs
         ((64, 28, 4, 4096, 128), 1),
         ((1, 32, 8, 64, 128), 1),
-        ((1, 32, 8, 1024, 128), 16),
-        ((1, 28, 4, 32_768, 128), 33),  # 66 splits would have fewer than 512 keys each
+        ((1, 32, 8, 512, 128), 8),  # none has fewer than 64 keys
         ((16, 28, 4, 1024, 128), 2),
-        ((1, 8, 1, 262_144, 128), 256),
+        ((24, 28, 4, 1024, 128), 2),  # one would leave a quarter of the GPU idle
+        ((1, 8, 1, 262_144, 128), 132),
     ],
 )
 def test_the_rule_splits_as_far_as_the_gpu_is_filled(shape: tuple[int, ...], splits: int) -> None:

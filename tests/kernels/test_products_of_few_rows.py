@@ -51,6 +51,12 @@ def numbers(*shape: int, seed: int, by: float = 1.0) -> Tensor:
         ((63, 3001, 1000), BF16, K_ADJACENT),  # rows of y that the copy engine cannot write
         ((63, 2056, 1000), BF16, N_ADJACENT),
         ((64, 18_944, 1000), FP16, N_ADJACENT),
+        ((1, 301, 40_001), BF16, K_ADJACENT),  # not aligned, and too long to unroll
+        ((2, 5003, 4097), BF16, K_ADJACENT),
+        ((16, 300, 4097), FP16, K_ADJACENT),
+        ((24, 1001, 20_001), BF16, K_ADJACENT),
+        ((48, 3001, 1001), BF16, K_ADJACENT),
+        ((300, 30, 1001), BF16, K_ADJACENT),
     ],
     ids=str,
 )
