@@ -43,7 +43,7 @@ def test_its_answer_names_the_fastest_and_its_lead_over_the_next() -> None:
 def test_its_answer_shares_the_first_place_where_nothing_tells_two_apart() -> None:
     answer = words_of(page_of(item_of(TIMES | {(SMALL.name, "third"): 40.1e-6})).answer)
     assert "shared the first place with " in answer
-    assert "as fast as plain, the next." in answer
+    assert "as fast as plain, the next that is clearly slower." in answer
 
 
 def test_its_answer_calls_a_precise_lead_at_the_edge_of_a_tie_so_and_not_noisy() -> None:

@@ -309,7 +309,8 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     path = ("against", case.name, first, behind) if behind else ()
     ratio, interval = view.ratio(*path, brief=True), view.interval(*path, brief=True)
     if behind and ratio and interval:
-        lead: Sentence = (*who, ": ", ratio, " ", interval, f" as fast as {names[behind]}, the next")
+        which = "the next" if behind == rest[0] else "the next that is clearly slower"
+        lead: Sentence = (*who, ": ", ratio, " ", interval, f" as fast as {names[behind]}, {which}")
         medians = view.figure(*path, "quotient_of_medians", show=format.times)
         return (*lead, *((" (", medians, " by the two medians).") if medians else (".",)), *graph)
     return (*who, ".", *graph)
