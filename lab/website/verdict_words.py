@@ -58,25 +58,38 @@ def mark_words(mark: str) -> str:
 
 
 def verdict_counts(item: Judged) -> dict[str, int]:
-    """How many claims of an experiment have which verdict, by status, and those that were rejected by their word; of a
-    CPU's run, of those that a CPU can run."""
+    """How many claims of an experiment have which verdict, by status, and those that were rejected or are mixed by
+    their word; of a CPU's run, of those that a CPU can run."""
     able = (each for each in item.plan.claims if not item.on_cpu or can_run(item.plan, each, "cpu"))
     judged = (item.data["claims"][claim.name] for claim in able)
-    return Counter(claim_word(each) if each["status"] == Status.REJECTED else each["status"] for each in judged)
+    return Counter(_counted_as(claim_word(each), each["status"]) for each in judged)
+
+
+def _counted_as(word: str, status: str) -> str:
+    return word if word == MIXED or status == Status.REJECTED else status
 
 
 def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[View, ...]:
     """All these counts together, in the reading order, with a word for each; verdicts that no claim has are left
-    out."""
+    out. `also`: of claims that do not hold, how many are mixed."""
     total: Counter[str] = Counter()
     for counts in items:
         total.update(counts)
+    mixed = total.pop(MIXED, 0)
+    total[Status.REFUTED] += mixed
     statuses = [status for status in READING_ORDER if total[status]]
-    found = [View(status=status, word=verdict_word(status), claims=total[status]) for status in statuses]
+    found = [
+        _count(status, verdict_word(status), total[status], mixed if status == Status.REFUTED else 0)
+        for status in statuses
+    ]
     if rejected := [word for word in total if word not in tuple(Status)]:
         claims = sum(total[word] for word in rejected)
-        found.append(View(status=Status.REJECTED, word=" or ".join(sorted(rejected)), claims=claims))
+        found.append(_count(Status.REJECTED, " or ".join(sorted(rejected)), claims))
     return tuple(found)
+
+
+def _count(status: Status, word: str, claims: int, mixed: int = 0) -> View:
+    return View(status=status, word=word, claims=claims, also=f" ({mixed} mixed)" if mixed else "")
 
 
 def samples_taken(view: DataView) -> Sentence:

@@ -116,7 +116,7 @@ def test_a_glance_at_other_calls_than_the_answer_names_them() -> None:
 
 def test_the_boundary_in_one_line_names_machine_types_and_versions() -> None:
     line = boundary_line(item_of())
-    assert line == "Holds for NVIDIA H100 80GB HBM3, 2 cases in fp32, torch 2.11.0, and for nothing else."
+    assert line == "Measured on NVIDIA H100 80GB HBM3, 2 cases in fp32, torch 2.11.0; on nothing else."
 
 
 def test_the_boundary_counts_only_cases_at_which_something_was_measured() -> None:

@@ -35,6 +35,11 @@ def test_a_count_of_rejected_claims_says_why_they_were() -> None:
     assert (both.status, both.word, both.claims) == ("rejected", "not credible or wrong result", 3)
 
 
+def test_a_count_of_claims_that_do_not_hold_says_how_many_are_mixed() -> None:
+    counted = status_counts([{"refuted": 2, "mixed": 3}, {"mixed": 1, "supported": 1}])
+    assert [f"{each.word} {each.claims}{each.also}" for each in counted] == ["holds 1", "does not hold 6 (4 mixed)"]
+
+
 def test_no_word_is_the_name_of_a_rule_that_readers_do_not_know() -> None:
     assert not set(map(str, Status)) & {verdict_word(status) for status in Status}
 

@@ -195,7 +195,7 @@ def _state(shown: Judged) -> str:
     """How many claims have which verdict."""
     if not shown.evidence:
         return "no evidence"
-    counted = ", ".join(f"{each.word} {each.claims}" for each in status_counts([verdict_counts(shown)]))
+    counted = ", ".join(f"{each.word} {each.claims}{each.also}" for each in status_counts([verdict_counts(shown)]))
     return counted + (" (CPU)" if shown.on_cpu else "")
 
 
