@@ -7,7 +7,7 @@ from typing import Any
 
 from lab.definition.claim_words import can_run
 from lab.verdict import plain_words
-from lab.verdict.judge import READING_ORDER, Status
+from lab.verdict.judge import NOISY, PROVISIONAL, READING_ORDER, Status
 from lab.verdict.plain_words import FAILS, INSTEAD, MIXED, RIVAL_WRONG, SLOWER, TIE
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence, sentence
@@ -23,6 +23,7 @@ FRESHNESS = {
     "challenged": "challenged",
     "orphaned": "claim removed",
 }
+WARNINGS = (NOISY, PROVISIONAL)  # that say how much a verdict rests on
 COUNTED = (("sweeps", "most_sweeps"), ("rounds", "rounds"))  # and the field that says whether it is one
 # Words that look like another verdict than their status: they take the colour of what they say.
 LOOKS = {TIE: "tie", SLOWER: "refuted", MIXED: "refuted", FAILS: "refuted", RIVAL_WRONG: "no-evidence"}
@@ -45,6 +46,16 @@ def claim_word(claim: Mapping[str, Any]) -> str:
     """The word for a claim over all its cases, of published data."""
     cases = [(Status(each["status"]), case_word(each, claim["measure"])) for each in claim["cases"].values()]
     return plain_words.claim_word(Status(claim["status"]), cases)
+
+
+def claim_mark(claim: Mapping[str, Any]) -> str:
+    """What marks a claim over all its cases: its own mark, and which warnings all of its cases have, or some: 'noisy,
+    partly provisional'."""
+    cases = [each["mark"].split(", ") for each in claim["cases"].values() if each.get("ratio") is not None]
+    untold = (each for each in WARNINGS if (each, claim["status"]) != (NOISY, Status.RERUN_NOISE))
+    having = {warning: sum(warning in marks for marks in cases) for warning in untold}
+    told = (f"{'' if count == len(cases) else 'partly '}{warning}" for warning, count in having.items() if count)
+    return ", ".join(filter(None, (claim["mark"], *told)))
 
 
 def look(word: str, status: str) -> str:

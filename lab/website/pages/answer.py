@@ -24,7 +24,7 @@ from lab.website.pages.labels import (
     titled,
     within_sentence,
 )
-from lab.website.verdict_words import claim_word
+from lab.website.verdict_words import claim_mark, claim_word
 
 MOST_ROWS = 6  # of claims that are seen at once on a phone; else those in CUDA graphs stand among the other claims
 MOST_ON_CPU = 3  # claims, where no headline can run there
@@ -251,7 +251,7 @@ def _glance(item: Judged, claim: PlannedClaim, view: DataView, *, with_scope: bo
     return View(
         claim=claim.name, subject=subject, operator=operator_of(item, claim),
         status=view.value("claims", claim.name, "status"), word=claim_word(view.value("claims", claim.name)),
-        mark=view.value("claims", claim.name, "mark"), claimed=f"{claimed}, {scope}" if with_scope else claimed,
+        mark=claim_mark(view.value("claims", claim.name)), claimed=f"{claimed}, {scope}" if with_scope else claimed,
         ends=ends, ratios=_span(ends) if ends else (), holds=_holds_at(claim, view),
         everywhere=view.value("claims", claim.name, "supported") == view.value("claims", claim.name, "judged"),
     )  # fmt: skip
