@@ -55,6 +55,21 @@ def test_its_answer_calls_a_precise_lead_at_the_edge_of_a_tie_so_and_not_noisy()
     assert "(too noisy to tell from third" in noisy
 
 
+@pytest.mark.parametrize(
+    ("third", "words"),
+    [
+        (50e-6, ["plain", "fast best", "third"]),
+        (40.1e-6, ["plain", "fast tie", "third tie"]),
+        (40.8e-6, ["plain", "fast best?", "third"]),
+    ],
+)
+def test_who_shares_the_first_place_is_called_so_in_the_table_as_on_the_front_page(
+    third: float, words: list[str]
+) -> None:
+    rows = table(page_of(item_of(TIMES | {(SMALL.name, "third"): third})), "cells").rows
+    assert [plain(row.cells[0]) for row in rows] == words
+
+
 def test_its_answer_does_not_say_faster_of_too_few_sweeps() -> None:
     assert "by too few sweeps to say that it is faster" in words_of(page_of(item_of(TIMES, sweeps=1)).answer)
 

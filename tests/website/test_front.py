@@ -16,8 +16,9 @@ from lab.evidence.record import RunFinish
 from lab.verdict.judge import NOISY_RATIO, READING_ORDER
 from lab.verdict.plain_words import STATUS_WORDS
 from lab.verdict.results import judge_run
+from lab.website.data.calls import Call, call_of, call_of_fastest
 from lab.website.data.judged import Judged, judged_run
-from lab.website.data.winners import call_of, grid, winners
+from lab.website.data.winners import grid, winners
 from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.front import _tally
@@ -105,8 +106,8 @@ def test_the_grid_has_every_shape_in_every_call_mode_with_the_times_behind_it(si
             assert html.count(f'data-at="/shapes/H100/{mode}/{case}/cells/"') == 1
             cells = row["cells"]
             assert row["best"] == min(cells, key=lambda family: cells[family]["p50_seconds"])
-            unsure = any(cell["call"] == "unproven" for cell in cells.values())
-            assert cells[row["best"]]["call"] == ("best?" if unsure else "best")
+            others = [cell["call"] for family, cell in cells.items() if family != row["best"]]
+            assert cells[row["best"]]["call"] == call_of_fastest(others)
             slower = [cell for cell in cells.values() if cell["call"] == "slower"]
             assert all(cell["times_fastest"] > 1 for cell in slower)
     assert data["device_cold"]["rmsnorm-4096x4096-float16"]["cells"]["eager"]["call"] == "slower"
@@ -321,6 +322,14 @@ def test_nothing_is_said_to_need_attention_where_there_are_no_decisions():
 )
 def test_a_tie_is_near_the_fastest(place: dict[str, Any], call: str) -> None:
     assert call_of(place) == call
+
+
+@pytest.mark.parametrize(
+    ("others", "call"),
+    [([], "best"), (["slower"], "best"), (["slower", "unproven"], "best?"), (["unproven", "tie"], "tie")],
+)
+def test_the_fastest_is_called_by_who_may_be_as_fast(others: list[Call], call: str) -> None:
+    assert call_of_fastest(others) == call
 
 
 def test_a_grid_tells_who_is_best_or_tied_how_often() -> None:

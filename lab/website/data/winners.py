@@ -6,14 +6,14 @@ The rows of one experiment are plain JSON values, remembered with its outline; `
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from lab.definition.claim_words import claim_sentence
 from lab.definition.experiment import CEILINGS
 from lab.definition.families import FAMILIES
 from lab.definition.plan import PlannedCase
 from lab.definition.search import is_search
-from lab.verdict.judge import is_tie
+from lab.website.data.calls import Call, call_of, call_of_fastest
 from lab.website.data.judged import Judged
 from lab.website.data.typed import ByCase, Digest, plain_json, taken
 from lab.website.data.verdict_log import contradicted_cases
@@ -24,13 +24,12 @@ CPU = "CPU"  # what stands for the GPU of evidence from a CPU
 MODES = ("device_cold", "graph", "eager")  # those that a reader chooses between
 DIGITS = 3  # of times and ratios in a row, as pages show them; the experiment's data hold all
 Row = Mapping[str, Any]  # of the fields of WinnerRow
-Call = Literal["best", "best?", "tie", "slower", "unproven"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WinnerCell:
     """`call`: `best` is the fastest, `best?` where others may be as fast; `tie` where the whole interval is within 2 %
-    of it; `unproven` where too few sweeps were measured, or they scatter too much, to tell."""
+    of it, and of the fastest itself where there is such a one; `unproven` where it may or may not be within 2 %."""
 
     profile: str
     p50_seconds: float
@@ -175,7 +174,7 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged],
         return None
     cells, (best, runner_up, *_) = item.data["cells"][case.name], contest
     calls = {each["family"]: call_of(each) for each in contest if each is not best}
-    calls[best["family"]] = "best?" if "unproven" in calls.values() else "best"
+    calls[best["family"]] = call_of_fastest(calls.values())
     in_order = sorted(contest, key=lambda each: list(FAMILIES).index(each["family"]))
     row: Row = plain_json(
         taken(
@@ -197,15 +196,6 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged],
         )
     )  # fmt: skip
     return row
-
-
-def call_of(place: Mapping[str, Any]) -> Call:
-    """Of one that is not the fastest: 'tie', 'slower', or 'unproven' where too few sweeps were measured, or they
-    scatter too much, to tell."""
-    if place["proven"] and not place["level"]:
-        return "slower"
-    low, high = (place.get(end) or place["times_fastest"] for end in ("low", "high"))
-    return "tie" if place["proven"] and is_tie(low, high) else "unproven"
 
 
 def _range(item: Judged, case: str, profile: str, scope: str, history: Sequence[Judged]) -> Range:

@@ -197,10 +197,10 @@ def _answer(row: Row, href: str, number: int) -> list[Any]:
     return [
         row["gpu"], row["mode"], row["case"], row["op"], operator_title(row["op"]), shape_text(row),
         DTYPES.get(row["dtype"], row["dtype"]), row["best"], format.brief_time(p50),
-        [family for family, cell in row["cells"].items() if cell["call"] == "tie"],
+        [family for family, cell in row["cells"].items() if cell["call"] == "tie" and family != row["best"]],
         margin["over"], ratio, interval,
         (format.brief_microseconds if in_one_unit else format.brief_time)(least), format.brief_time(most),
-        range_told(range_), href, number, row["cells"][row["best"]]["call"] == "best",
+        range_told(range_), href, number, row["cells"][row["best"]]["call"] != "best?",
     ]  # fmt: skip
 
 
