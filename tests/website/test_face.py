@@ -97,7 +97,7 @@ def test_a_page_of_a_case_and_that_of_its_experiment_say_who_shares_the_first_pl
 
 
 def test_an_experiments_page_and_the_grid_of_the_front_page_say_the_same() -> None:
-    cells = others = 0
+    cells = others = contradicted = 0
     for item in (each.loaded for each in gather(load_evidence(EVIDENCE), DECISIONS).current if each.evidence):
         cases = {case.name: case for case in item.plan.included_cases}
         for row in winners(item, ()):
@@ -108,6 +108,10 @@ def test_an_experiments_page_and_the_grid_of_the_front_page_say_the_same() -> No
                     continue
                 odd = [c for c in row["cells"].values() if standing[c["profile"]].stands != c["call"]]
                 assert not odd, (item.plan.name, row["case"])
+                apart = {c["profile"] for c in row["cells"].values() if "quotient_of_medians" in c}
+                assert apart == {c["profile"] for c in row["cells"].values() if standing[c["profile"]].medians}
+                contradicted += len(apart)
                 cells += len(row["cells"])
     assert cells > 100
+    assert contradicted > 10
     assert others < 10

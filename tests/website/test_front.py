@@ -19,9 +19,10 @@ from lab.verdict.results import judge_run
 from lab.website.data.calls import Call, call_of, call_of_fastest
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.winners import grid, winners
+from lab.website.figure import DataView
 from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import decision_rows
-from lab.website.pages.front import _tally
+from lab.website.pages.front import _cell, _tally
 from lab.website.pages.policy import CHAPTERS
 from lab.website.site import build_site
 from lab.website.verdict_words import FRESHNESS
@@ -322,6 +323,22 @@ def test_nothing_is_said_to_need_attention_where_there_are_no_decisions():
 )
 def test_a_tie_is_near_the_fastest(place: dict[str, Any], call: str) -> None:
     assert call_of(place) == call
+
+
+def test_a_ratio_that_the_two_times_contradict_has_their_quotient_beside_it() -> None:
+    """A ratio is of rounds, and the times are medians over all of them."""
+    item = measured(TIMES)
+    case, by_scope = next(iter(item.data["contest"].items()))
+    uneven = [place | {"ratio": place["times_fastest"] * 1.2} for place in by_scope["device_cold"]]
+    contest = item.data["contest"] | {case: by_scope | {"device_cold": uneven}}
+    (row, even, *_) = winners(replace(item, data=item.data | {"contest": contest}), ())
+    behind = [cell for family, cell in row["cells"].items() if family != row["best"]]
+    assert all(cell["times_fastest"] > 1.19 * cell["quotient_of_medians"] for cell in behind)
+    assert "quotient_of_medians" not in row["cells"][row["best"]]
+    assert not any("quotient_of_medians" in cell for cell in even["cells"].values())
+    view = _cell(behind[-1], DataView(behind[-1]))
+    assert view is not None
+    assert view.medians.value == behind[-1]["quotient_of_medians"]
 
 
 @pytest.mark.parametrize(

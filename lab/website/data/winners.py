@@ -13,8 +13,10 @@ from lab.definition.experiment import CEILINGS
 from lab.definition.families import FAMILIES
 from lab.definition.plan import PlannedCase
 from lab.definition.search import is_search
+from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.website.data.calls import Call, call_of, call_of_fastest
 from lab.website.data.judged import Judged
+from lab.website.data.published_clocks import apart
 from lab.website.data.typed import ByCase, Digest, plain_json, taken
 from lab.website.data.verdict_log import contradicted_cases
 from lab.website.format import day
@@ -29,12 +31,14 @@ Row = Mapping[str, Any]  # of the fields of WinnerRow
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WinnerCell:
     """`call`: `best` is the fastest, `best?` where others may be as fast; `tie` where the whole interval is within 2 %
-    of it, and of the fastest itself where there is such a one; `unproven` where it may or may not be within 2 %."""
+    of it, and of the fastest itself where there is such a one; `unproven` where it may or may not be within 2 %.
+    `times_fastest` compares rounds that were timed one after the other."""
 
     profile: str
     p50_seconds: float
     call: Call
     times_fastest: float | None = None
+    quotient_of_medians: Annotated[float | None, "Of the two times, where it is off `times_fastest` by 2 %."] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -187,6 +191,7 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged],
                     p50_seconds=_brief(cells[each["profile"]]["scopes"][scope]["p50_seconds"]),
                     call=calls[each["family"]],
                     times_fastest=None if each is best else _brief(each.get("ratio", each["times_fastest"])),
+                    quotient_of_medians=None if each is best else _quotient(each),
                 )
                 for each in in_order
             },
@@ -196,6 +201,12 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged],
         )
     )  # fmt: skip
     return row
+
+
+def _quotient(place: Mapping[str, Any]) -> float | None:
+    """The time of this one over that of the fastest, where the ratio beside them is another."""
+    medians: float = place["times_fastest"]
+    return _brief(medians) if apart(medians, place.get("ratio", medians), EQUIVALENCE_MARGIN) else None
 
 
 def _range(item: Judged, case: str, profile: str, scope: str, history: Sequence[Judged]) -> Range:
