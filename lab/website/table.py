@@ -191,7 +191,11 @@ def _value(cell: Any) -> Any:
 
 def tally(counts: Iterable[Any]) -> Words:
     """How many claims have which verdict: of lab.website.verdict_words.status_counts."""
-    return tuple(part for count in counts for part in (VerdictChip(count.status, word=count.word), f" {count.claims} "))
+    return tuple(
+        part
+        for count in counts
+        for part in (VerdictChip(count.status, word=count.word), f" {count.claims}{count.also} ")
+    )
 
 
 def plain(parts: Sequence[Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from lab.definition.claim_words import can_run
 from lab.verdict import plain_words
-from lab.verdict.judge import READING_ORDER, Status
+from lab.verdict.judge import NOISY, PROVISIONAL, READING_ORDER, Status
 from lab.verdict.plain_words import FAILS, INSTEAD, MIXED, RIVAL_WRONG, SLOWER, TIE
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Sentence, sentence
@@ -23,6 +23,7 @@ FRESHNESS = {
     "challenged": "challenged",
     "orphaned": "claim removed",
 }
+WARNINGS = (NOISY, PROVISIONAL)  # that say how much a verdict rests on
 COUNTED = (("sweeps", "most_sweeps"), ("rounds", "rounds"))  # and the field that says whether it is one
 # Words that look like another verdict than their status: they take the colour of what they say.
 LOOKS = {TIE: "tie", SLOWER: "refuted", MIXED: "refuted", FAILS: "refuted", RIVAL_WRONG: "no-evidence"}
@@ -47,6 +48,16 @@ def claim_word(claim: Mapping[str, Any]) -> str:
     return plain_words.claim_word(Status(claim["status"]), cases)
 
 
+def claim_mark(claim: Mapping[str, Any]) -> str:
+    """What marks a claim over all its cases: its own mark, and which warnings all of its cases have, or some: 'noisy,
+    partly provisional'."""
+    cases = [each["mark"].split(", ") for each in claim["cases"].values() if each.get("ratio") is not None]
+    untold = (each for each in WARNINGS if (each, claim["status"]) != (NOISY, Status.RERUN_NOISE))
+    having = {warning: sum(warning in marks for marks in cases) for warning in untold}
+    told = (f"{'' if count == len(cases) else 'partly '}{warning}" for warning, count in having.items() if count)
+    return ", ".join(filter(None, (claim["mark"], *told)))
+
+
 def look(word: str, status: str) -> str:
     """The class by which a page colours a verdict: a tie that a claim allows looks as what holds."""
     return status if (word, status) == (TIE, Status.SUPPORTED) else LOOKS.get(word, status)
@@ -58,25 +69,38 @@ def mark_words(mark: str) -> str:
 
 
 def verdict_counts(item: Judged) -> dict[str, int]:
-    """How many claims of an experiment have which verdict, by status, and those that were rejected by their word; of a
-    CPU's run, of those that a CPU can run."""
+    """How many claims of an experiment have which verdict, by status, and those that were rejected or are mixed by
+    their word; of a CPU's run, of those that a CPU can run."""
     able = (each for each in item.plan.claims if not item.on_cpu or can_run(item.plan, each, "cpu"))
     judged = (item.data["claims"][claim.name] for claim in able)
-    return Counter(claim_word(each) if each["status"] == Status.REJECTED else each["status"] for each in judged)
+    return Counter(_counted_as(claim_word(each), each["status"]) for each in judged)
+
+
+def _counted_as(word: str, status: str) -> str:
+    return word if word == MIXED or status == Status.REJECTED else status
 
 
 def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[View, ...]:
     """All these counts together, in the reading order, with a word for each; verdicts that no claim has are left
-    out."""
+    out. `also`: of claims that do not hold, how many are mixed."""
     total: Counter[str] = Counter()
     for counts in items:
         total.update(counts)
+    mixed = total.pop(MIXED, 0)
+    total[Status.REFUTED] += mixed
     statuses = [status for status in READING_ORDER if total[status]]
-    found = [View(status=status, word=verdict_word(status), claims=total[status]) for status in statuses]
+    found = [
+        _count(status, verdict_word(status), total[status], mixed if status == Status.REFUTED else 0)
+        for status in statuses
+    ]
     if rejected := [word for word in total if word not in tuple(Status)]:
         claims = sum(total[word] for word in rejected)
-        found.append(View(status=Status.REJECTED, word=" or ".join(sorted(rejected)), claims=claims))
+        found.append(_count(Status.REJECTED, " or ".join(sorted(rejected)), claims))
     return tuple(found)
+
+
+def _count(status: Status, word: str, claims: int, mixed: int = 0) -> View:
+    return View(status=status, word=word, claims=claims, also=f" ({mixed} mixed)" if mixed else "")
 
 
 def samples_taken(view: DataView) -> Sentence:

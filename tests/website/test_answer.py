@@ -1,10 +1,12 @@
 """The answer: short, with verdict, effect, interval and scope, and clear of what each part speaks."""
 
 import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from factory import DOUBLING, FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, plan_of, records_of, small_experiment
 
-from lab.definition.experiment import Claim, Profile
+from lab.definition.experiment import Case, Claim, Profile
 from lab.definition.search import is_search
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
@@ -25,12 +27,19 @@ OTHER = dataclasses.replace(SMALL, operator=dataclasses.replace(DOUBLING, name="
 BOTH = {"doubling": lambda: lambda x: x * 2, "halving": lambda: lambda x: x / 2}
 
 
-def item_of(*claims: Claim, profiles: tuple[Profile, ...] = (PLAIN, FAST), **how: object) -> Judged:
+def item_of(
+    *claims: Claim,
+    profiles: tuple[Profile, ...] = (PLAIN, FAST),
+    further: tuple[Case, ...] = (),
+    more: Mapping[tuple[str, str], float] = MappingProxyType({}),
+    **how: object,
+) -> Judged:
+    """`further` cases are in no claim; `more` times are by case and profile."""
     asked = claims or (FAST_BEATS_PLAIN,)
-    cases = tuple(dict.fromkeys((SMALL, LARGE, *(case for claim in asked for case in claim.cases))))
+    cases = tuple(dict.fromkeys((SMALL, LARGE, *(case for claim in asked for case in claim.cases), *further)))
     experiment = small_experiment(claims=asked, headlines=asked, cases=cases, profiles=profiles)
     plan = plan_of(experiments=[experiment], include=("large-sweep",))
-    times = TIMES | {(OTHER.name, "plain"): 60e-6, (OTHER.name, "fast"): 20e-6}
+    times = TIMES | {(OTHER.name, "plain"): 60e-6, (OTHER.name, "fast"): 20e-6, **more}
     return judged_run(judge_run(plan, records_of(plan, times, noise=0.001, **how)))[0]  # type: ignore[arg-type]
 
 
@@ -53,6 +62,28 @@ def test_where_a_case_was_not_measured_it_counts_the_others() -> None:
     text = answer_of(item_of(outcomes={(LARGE.name, "fast"): ("failed", "out of memory")}))
     assert "1.5" in text
     assert " as fast as plain (holds at 1 of 2). Measured on " in text
+
+
+def test_where_the_claim_leaves_cases_out_it_says_what_was_measured_there() -> None:
+    more = dataclasses.replace(SMALL, shape=(64, 256))
+    most = dataclasses.replace(SMALL, shape=(64, 512))
+    claim = dataclasses.replace(FAST_BEATS_PLAIN, cases=(SMALL, more))
+    times = {(more.name, "plain"): 60e-6, (more.name, "fast"): 30e-6}
+    assert " as fast as plain at both cases claimed (another: 1.00×). " in answer_of(item_of(claim, more=times))
+    times |= {(most.name, "plain"): 60e-6, (most.name, "fast"): 50e-6}
+    several = answer_of(item_of(claim, further=(most,), more=times))
+    assert " as fast as plain at both cases claimed (others: 1.00× to 1.20×). " in several
+    both = tuple(dataclasses.replace(each, implementations=BOTH) for each in (PLAIN, FAST))
+    other = dataclasses.replace(claim, name="other", cases=(OTHER,), baseline=both[0], subject=both[1])
+    named = dataclasses.replace(claim, baseline=both[0], subject=both[1])
+    apart = dataclasses.replace(OTHER, shape=(64, 256))
+    times |= {(apart.name, "plain"): 60e-6, (apart.name, "fast"): 10e-6}
+    of_each = answer_of(item_of(named, other, profiles=both, further=(apart,), more=times))
+    assert " as fast as plain at both cases claimed (another: 1.00×); for halving, 3.00× as fast" in of_each
+    inside = dataclasses.replace(claim, cases=(SMALL, more, LARGE), threshold=0.9)
+    assert " at all 3 cases claimed. " in answer_of(item_of(inside, further=(most,), more=times))
+    replayed = dataclasses.replace(claim, scope="graph")
+    assert " as fast as plain at both cases. " in answer_of(item_of(replayed, more=times))
 
 
 def test_every_figure_of_it_has_a_source() -> None:
@@ -116,7 +147,7 @@ def test_a_glance_at_other_calls_than_the_answer_names_them() -> None:
 
 def test_the_boundary_in_one_line_names_machine_types_and_versions() -> None:
     line = boundary_line(item_of())
-    assert line == "Holds for NVIDIA H100 80GB HBM3, 2 cases in fp32, torch 2.11.0, and for nothing else."
+    assert line == "Measured on NVIDIA H100 80GB HBM3, 2 cases in fp32, torch 2.11.0; on nothing else."
 
 
 def test_the_boundary_counts_only_cases_at_which_something_was_measured() -> None:

@@ -43,7 +43,7 @@ def test_its_answer_names_the_fastest_and_its_lead_over_the_next() -> None:
 def test_its_answer_shares_the_first_place_where_nothing_tells_two_apart() -> None:
     answer = words_of(page_of(item_of(TIMES | {(SMALL.name, "third"): 40.1e-6})).answer)
     assert "shared the first place with " in answer
-    assert "as fast as plain, the next." in answer
+    assert "as fast as plain, the next that is clearly slower." in answer
 
 
 def test_its_answer_calls_a_precise_lead_at_the_edge_of_a_tie_so_and_not_noisy() -> None:
@@ -53,6 +53,21 @@ def test_its_answer_calls_a_precise_lead_at_the_edge_of_a_tie_so_and_not_noisy()
     assert "noisy" not in at_edge
     noisy = words_of(page_of(item_of(TIMES | {(SMALL.name, "third"): 40.8e-6}, noise=0.2)).answer)
     assert "(too noisy to tell from third" in noisy
+
+
+@pytest.mark.parametrize(
+    ("third", "words"),
+    [
+        (50e-6, ["plain", "fast best", "third"]),
+        (40.1e-6, ["plain", "fast tie", "third tie"]),
+        (40.8e-6, ["plain", "fast best?", "third"]),
+    ],
+)
+def test_who_shares_the_first_place_is_called_so_in_the_table_as_on_the_front_page(
+    third: float, words: list[str]
+) -> None:
+    rows = table(page_of(item_of(TIMES | {(SMALL.name, "third"): third})), "cells").rows
+    assert [plain(row.cells[0]) for row in rows] == words
 
 
 def test_its_answer_does_not_say_faster_of_too_few_sweeps() -> None:

@@ -5,6 +5,7 @@ import re
 import subprocess
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace as View
 
 import pytest
 from counting import PLAIN_MOVES_TWICE, counted_run, once
@@ -19,7 +20,7 @@ from lab.website.decision_records import check_records, load_decisions
 from lab.website.decisions import Decision, Freshness, SupportStanding, freshness, refuse_unacknowledged, standings
 from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import decision_rows, support_view
-from lab.website.pages.experiment import decision_link
+from lab.website.pages.experiment import decision_link, decision_state
 from lab.website.table import Link
 
 CLAIM = "large-triton-rmsnorm-beats-torch-fused"
@@ -231,6 +232,19 @@ def test_an_experiment_says_nothing_of_how_fresh_a_closed_decision_is(tmp_path):
         decision = record(tmp_path / status, RECORD.replace("status: accepted", f"status: {status}"))
         links.append(decision_link(decision, standings(decision, [now], [], TODAY)))
     assert [(link.status, link.freshness) for link in links] == [("accepted", "challenged"), ("superseded", "")]
+
+
+@pytest.mark.parametrize(
+    ("links", "told"),
+    [
+        ([], "none rests on it"),
+        ([("superseded", "")], "none in force (1 superseded)"),
+        ([("accepted", "fresh"), ("accepted", "fresh")], "2 evidence holds"),
+        ([("rejected", ""), ("accepted", "expired")], "1 review due, 1 rejected"),
+    ],
+)
+def test_an_experiment_counts_the_decisions_that_it_lists(links, told):
+    assert decision_state([View(status=status, freshness=state) for status, state in links]) == told
 
 
 def test_nor_do_lists_of_decisions(tmp_path):

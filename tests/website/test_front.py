@@ -16,11 +16,13 @@ from lab.evidence.record import RunFinish
 from lab.verdict.judge import NOISY_RATIO, READING_ORDER
 from lab.verdict.plain_words import STATUS_WORDS
 from lab.verdict.results import judge_run
+from lab.website.data.calls import Call, call_of, call_of_fastest
 from lab.website.data.judged import Judged, judged_run
-from lab.website.data.winners import call_of, grid, winners
+from lab.website.data.winners import grid, winners
+from lab.website.figure import DataView
 from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import decision_rows
-from lab.website.pages.front import _tally
+from lab.website.pages.front import _cell, _tally
 from lab.website.pages.policy import CHAPTERS
 from lab.website.site import build_site
 from lab.website.verdict_words import FRESHNESS
@@ -105,8 +107,8 @@ def test_the_grid_has_every_shape_in_every_call_mode_with_the_times_behind_it(si
             assert html.count(f'data-at="/shapes/H100/{mode}/{case}/cells/"') == 1
             cells = row["cells"]
             assert row["best"] == min(cells, key=lambda family: cells[family]["p50_seconds"])
-            unsure = any(cell["call"] == "unproven" for cell in cells.values())
-            assert cells[row["best"]]["call"] == ("best?" if unsure else "best")
+            others = [cell["call"] for family, cell in cells.items() if family != row["best"]]
+            assert cells[row["best"]]["call"] == call_of_fastest(others)
             slower = [cell for cell in cells.values() if cell["call"] == "slower"]
             assert all(cell["times_fastest"] > 1 for cell in slower)
     assert data["device_cold"]["rmsnorm-4096x4096-float16"]["cells"]["eager"]["call"] == "slower"
@@ -215,7 +217,7 @@ def test_the_index_of_decisions_has_a_closed_one_last(site):
 def test_the_glossary_is_short_and_has_every_scope_and_the_constants_of_the_code(site):
     page = Page(site / "glossary/index.html")
     assert {*SCOPES, "profile", "claim", "interval", "verdict", "freshness"} <= set(page.ids)
-    assert sum(map(len, CHAPTERS.values())) <= 25
+    assert sum(map(len, CHAPTERS.values())) <= 26
     assert f"p95 is {NOISY_RATIO:.2f} times p50" in page.text
 
 
@@ -321,6 +323,30 @@ def test_nothing_is_said_to_need_attention_where_there_are_no_decisions():
 )
 def test_a_tie_is_near_the_fastest(place: dict[str, Any], call: str) -> None:
     assert call_of(place) == call
+
+
+def test_a_ratio_that_the_two_times_contradict_has_their_quotient_beside_it() -> None:
+    """A ratio is of rounds, and the times are medians over all of them."""
+    item = measured(TIMES)
+    case, by_scope = next(iter(item.data["contest"].items()))
+    uneven = [place | {"ratio": place["times_fastest"] * 1.2} for place in by_scope["device_cold"]]
+    contest = item.data["contest"] | {case: by_scope | {"device_cold": uneven}}
+    (row, even, *_) = winners(replace(item, data=item.data | {"contest": contest}), ())
+    behind = [cell for family, cell in row["cells"].items() if family != row["best"]]
+    assert all(cell["times_fastest"] > 1.19 * cell["quotient_of_medians"] for cell in behind)
+    assert "quotient_of_medians" not in row["cells"][row["best"]]
+    assert not any("quotient_of_medians" in cell for cell in even["cells"].values())
+    view = _cell(behind[-1], DataView(behind[-1]))
+    assert view is not None
+    assert view.medians.value == behind[-1]["quotient_of_medians"]
+
+
+@pytest.mark.parametrize(
+    ("others", "call"),
+    [([], "best"), (["slower"], "best"), (["slower", "unproven"], "best?"), (["unproven", "tie"], "tie")],
+)
+def test_the_fastest_is_called_by_who_may_be_as_fast(others: list[Call], call: str) -> None:
+    assert call_of_fastest(others) == call
 
 
 def test_a_grid_tells_who_is_best_or_tied_how_often() -> None:

@@ -155,7 +155,7 @@ def test_of_many_runs_few_are_numbered_and_far_apart() -> None:
     runs = [run_of(f"q{number}", seed=number) for number in range(40)]
     places = [float(x) for x in re.findall(r'<text x="([\d.]+)" y="182"', drawn(*runs))]
     assert min(after - before for before, after in pairwise(places)) >= 60
-    assert ">40</text>" in drawn(*runs), "the newest run has its number"
+    assert ">run 40</text>" in drawn(*runs), "the newest run has its number"
 
 
 def test_every_headline_has_a_chart_of_its_own() -> None:

@@ -98,9 +98,9 @@ def test_a_rejected_claim_is_called_so_in_the_answer() -> None:
 
 def test_the_boundary_says_how_the_bytes_were_counted() -> None:
     sentence = "Verdicts on traffic: DRAM bytes of one call"
-    assert any(words_of(item).startswith(sentence) for item in page_of(counted_run()).boundary.holds_for)
+    assert any(words_of(item).startswith(sentence) for item in page_of(counted_run()).boundary.measured)
     for run in (counted_run(profiling=False), counted_run(BEATS)):
-        assert not any(words_of(item).startswith(sentence) for item in page_of(run).boundary.holds_for)
+        assert not any(words_of(item).startswith(sentence) for item in page_of(run).boundary.measured)
 
 
 def test_eager_gains_are_reported_of_claims_on_time_alone() -> None:
@@ -115,7 +115,7 @@ def test_the_page_of_an_experiment_speaks_of_memory() -> None:
         "Of the bytes that fast allocated, 100.0 % were its results (doubling 4096×4096 fp32), plain allocated 3.00× "
         "the bytes of fast (doubling 4096×4096 fp32). Measured on one NVIDIA H100 80GB HBM3, in peak memory."
     )
-    assert any(words_of(item).startswith("Verdicts on memory: ") for item in page.boundary.holds_for)
+    assert any(words_of(item).startswith("Verdicts on memory: ") for item in page.boundary.measured)
 
 
 def explained_of(run: RunResult) -> PageTable | None:

@@ -10,7 +10,9 @@ from page_parts import figures, texts_of
 from lab.evidence.record import Cell, Record
 from lab.verdict.results import judge_run
 from lab.website.data.judged import judged_run
+from lab.website.figure import Figure
 from lab.website.pages.experiment import experiment_page
+from lab.website.pages.standing import Rival, against_best
 from lab.website.table import plain
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6, (LARGE.name, "plain"): 60e-6}
@@ -77,6 +79,14 @@ def test_what_nothing_tells_apart_is_a_tie_in_picture_and_table() -> None:
     assert plain(panel.best) == "fast and third: 40.0 µs"
     assert panel.drawn.count('class="first"') == 2
     assert [cell.split(" ")[1] for cell in texts_of(page.every_cell, panel.label)] == ["1.50×", "tie", "tie"]
+
+
+def test_a_ratio_that_the_medians_contradict_has_theirs_in_brackets() -> None:
+    ratio, medians = Figure("1.34×", 1.34, "/a"), Figure("1.14×", 1.14, "/b")
+    rival = Rival(ratio=ratio, interval=None, medians=medians, value=1.34, low=0.9, high=1.8, stands="unproven")
+    assert plain(against_best(rival)) == "1.34× ? (1.14×)"
+    assert plain(against_best(dataclasses.replace(rival, stands="slower", medians=None))) == "1.34×"
+    assert plain(against_best(dataclasses.replace(rival, stands="tie"))) == "tie"
 
 
 def test_a_rival_far_behind_is_reported_at_the_edge_of_a_zoomed_axis() -> None:

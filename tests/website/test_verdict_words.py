@@ -7,7 +7,7 @@ import pytest
 from lab.evidence.source import ROOT
 from lab.verdict import plain_words
 from lab.verdict.judge import Status
-from lab.website.verdict_words import case_word, claim_word, look, mark_words, status_counts, verdict_word
+from lab.website.verdict_words import case_word, claim_mark, claim_word, look, mark_words, status_counts, verdict_word
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,11 @@ def test_a_count_of_rejected_claims_says_why_they_were() -> None:
     ]  # fmt: skip
     (both,) = status_counts([{"wrong result": 1, "not credible": 2}])
     assert (both.status, both.word, both.claims) == ("rejected", "not credible or wrong result", 3)
+
+
+def test_a_count_of_claims_that_do_not_hold_says_how_many_are_mixed() -> None:
+    counted = status_counts([{"refuted": 2, "mixed": 3}, {"mixed": 1, "supported": 1}])
+    assert [f"{each.word} {each.claims}{each.also}" for each in counted] == ["holds 1", "does not hold 6 (4 mixed)"]
 
 
 def test_no_word_is_the_name_of_a_rule_that_readers_do_not_know() -> None:
@@ -75,6 +80,16 @@ def test_a_claim_is_called_as_its_cases_are_where_these_agree(
     status: str, cases: tuple[dict[str, object], ...], word: str
 ) -> None:
     assert claim_word(claim(status, *cases)) == word
+
+
+def test_a_claim_is_marked_by_what_weakens_its_cases() -> None:
+    marked = [case("supported", 1.1, 1.2, mark) | {"ratio": 1.15} for mark in ("noisy, provisional", "provisional")]
+    assert claim_mark(claim("supported", *marked)) == "partly noisy, provisional"
+    assert claim_mark(claim("supported", *marked[:1]) | {"mark": "one draw"}) == "one draw, noisy, provisional"
+    assert claim_mark(claim("rerun-noise", *marked)) == "provisional", "its word says that it is noisy"
+    unmeasured = {"status": "no-evidence", "mark": "", "reason": ""}
+    assert claim_mark(claim("no-evidence", unmeasured)) == ""
+    assert claim_mark(claim("no-evidence", unmeasured, *marked)) == "partly noisy, provisional"
 
 
 def test_a_verdict_is_coloured_by_what_it_says() -> None:

@@ -24,12 +24,12 @@ from lab.website.format import megabytes, terabytes_per_second
 
 CROSSOVER, CROSSOVER_STEPS = Frame(512.0, 250.0, 46.0, 178.0, 12.0, 44.0), (0.02, 0.05, 0.1, 0.2, 0.5)
 LADDER, LADDER_STEPS = Frame(760.0, 400.0, 66.0, 200.0, 30.0, 52.0), (0.1e12, 0.2e12, 0.5e12, 1e12, 2e12, 5e12)
-TIMELINE = Frame(376.0, 220.0, 44.0, 4.0, 14.0, 54.0)
+TIMELINE = Frame(376.0, 204.0, 44.0, 4.0, 14.0, 38.0)
 TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # between two ticks, where round values are too few
 MOST_TICKS = 6
 LONGEST_OF_CROSSOVER = 26  # characters of a line of a name that fit
-INSET, MARGIN = 18.0, 1.06  # before the first run; around the farthest ends of intervals
+INSET, MARGIN = 24.0, 1.06  # before the first run; around the farthest ends of intervals
 LABEL_WIDTH, NOTE_WIDTH = 60.0, 30.0  # from one run's number to the next; of a value under a mark
 NEAR_PARITY = 1.3  # lines farther from it are drawn without it, or they would be flat
 
@@ -160,9 +160,8 @@ def timeline_chart(name: str, track: Line, boards: Sequence[str]) -> Markup:
     for run, board in enumerate(boards):
         if (len(boards) - 1 - run) % every:
             continue
-        for words, below in ((str(run + 1), 16), (board, 31)):
+        for words, below in ((f"run {run + 1}", 16), (f"board {board}" if board else "", 31)):
             parts.append(text(start + pace * run, frame.bottom + below, words, "tick", "middle"))
-    parts.append(text(frame.left, frame.bottom + 47, "run and its board", "tick"))
     if low < 1.0 < high:
         parts.append(line(frame.left, y.at(1.0), frame.right, y.at(1.0), "parity"))
     parts.append(_track(track, [start + pace * point.at for point in track.points], y.at))

@@ -87,4 +87,9 @@ def quotient(
     if sides[0] is None or sides[1] is None:
         return None
     medians = sides[0].p50_seconds / sides[1].p50_seconds
-    return medians if abs(medians / speedup.ratio - 1) > APART else None
+    return medians if apart(medians, speedup.ratio) else None
+
+
+def apart(medians: float, ratio: float, by: float = APART) -> bool:
+    """Whether the quotient of two medians is another number than the ratio, to a reader; `by` is a share of it."""
+    return abs(medians / ratio - 1) > by

@@ -6,15 +6,17 @@ The rows of one experiment are plain JSON values, remembered with its outline; `
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from lab.definition.claim_words import claim_sentence
 from lab.definition.experiment import CEILINGS
 from lab.definition.families import FAMILIES
 from lab.definition.plan import PlannedCase
 from lab.definition.search import is_search
-from lab.verdict.judge import is_tie
+from lab.verdict.judge import EQUIVALENCE_MARGIN
+from lab.website.data.calls import Call, call_of, call_of_fastest
 from lab.website.data.judged import Judged
+from lab.website.data.published_clocks import apart
 from lab.website.data.typed import ByCase, Digest, plain_json, taken
 from lab.website.data.verdict_log import contradicted_cases
 from lab.website.format import day
@@ -24,18 +26,19 @@ CPU = "CPU"  # what stands for the GPU of evidence from a CPU
 MODES = ("device_cold", "graph", "eager")  # those that a reader chooses between
 DIGITS = 3  # of times and ratios in a row, as pages show them; the experiment's data hold all
 Row = Mapping[str, Any]  # of the fields of WinnerRow
-Call = Literal["best", "best?", "tie", "slower", "unproven"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WinnerCell:
     """`call`: `best` is the fastest, `best?` where others may be as fast; `tie` where the whole interval is within 2 %
-    of it; `unproven` where too few sweeps were measured, or they scatter too much, to tell."""
+    of it, and of the fastest itself where there is such a one; `unproven` where it may or may not be within 2 %.
+    `times_fastest` compares rounds that were timed one after the other."""
 
     profile: str
     p50_seconds: float
     call: Call
     times_fastest: float | None = None
+    quotient_of_medians: Annotated[float | None, "Of the two times, where it is off `times_fastest` by 2 %."] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,7 +178,7 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged],
         return None
     cells, (best, runner_up, *_) = item.data["cells"][case.name], contest
     calls = {each["family"]: call_of(each) for each in contest if each is not best}
-    calls[best["family"]] = "best?" if "unproven" in calls.values() else "best"
+    calls[best["family"]] = call_of_fastest(calls.values())
     in_order = sorted(contest, key=lambda each: list(FAMILIES).index(each["family"]))
     row: Row = plain_json(
         taken(
@@ -188,6 +191,7 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged],
                     p50_seconds=_brief(cells[each["profile"]]["scopes"][scope]["p50_seconds"]),
                     call=calls[each["family"]],
                     times_fastest=None if each is best else _brief(each.get("ratio", each["times_fastest"])),
+                    quotient_of_medians=None if each is best else _quotient(each),
                 )
                 for each in in_order
             },
@@ -199,13 +203,10 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged],
     return row
 
 
-def call_of(place: Mapping[str, Any]) -> Call:
-    """Of one that is not the fastest: 'tie', 'slower', or 'unproven' where too few sweeps were measured, or they
-    scatter too much, to tell."""
-    if place["proven"] and not place["level"]:
-        return "slower"
-    low, high = (place.get(end) or place["times_fastest"] for end in ("low", "high"))
-    return "tie" if place["proven"] and is_tie(low, high) else "unproven"
+def _quotient(place: Mapping[str, Any]) -> float | None:
+    """The time of this one over that of the fastest, where the ratio beside them is another."""
+    medians: float = place["times_fastest"]
+    return _brief(medians) if apart(medians, place.get("ratio", medians), EQUIVALENCE_MARGIN) else None
 
 
 def _range(item: Judged, case: str, profile: str, scope: str, history: Sequence[Judged]) -> Range:

@@ -1,11 +1,12 @@
 """The answer to an experiment's question in one sentence, and the same claim by claim: found in ten seconds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace as View
 
 from lab.definition.claim_words import BYTES_WORDS, can_run, requirement_over
 from lab.definition.experiment import CEILINGS
-from lab.definition.plan import PlannedClaim
+from lab.definition.plan import PlannedCase, PlannedClaim
+from lab.verdict.cells import SCOPE
 from lab.verdict.judge import WEIGHED, Status
 from lab.verdict.plain_words import FAILS
 from lab.verdict.validity import can_fail
@@ -24,7 +25,7 @@ from lab.website.pages.labels import (
     titled,
     within_sentence,
 )
-from lab.website.verdict_words import claim_word
+from lab.website.verdict_words import claim_mark, claim_word
 
 MOST_ROWS = 6  # of claims that are seen at once on a phone; else those in CUDA graphs stand among the other claims
 MOST_ON_CPU = 3  # claims, where no headline can run there
@@ -197,13 +198,15 @@ def _only_case(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
 
 
 def _tally(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
-    """' at all 3 cases', or the only one; ' (tie; holds at 1 of 3)', and ' (too noisy to call)' where at none."""
+    """' at all 3 cases claimed (another: 1.02×)', or the only one; ' (tie; holds at 1 of 3)', and
+    ' (too noisy to call)' where at none."""
     claim_data = view.value("claims", claim.name)
     supported, judged, ties = (view.figure("claims", claim.name, name) for name in ("supported", "judged", "ties"))
     if claim_data["status"] == Status.SUPPORTED and supported and judged and supported.value == judged.value:
         if judged.value == 1:
             return _only_case(item, claim, view)
-        return (" at all ", judged, " cases") if judged.value != 2 else (" at both cases",)
+        everywhere: Sentence = (" at all ", judged, " cases") if judged.value != 2 else (" at both cases",)
+        return (*everywhere, *_elsewhere(item, claim, view))
     undecided = claim_data["status"] in (Status.INCONCLUSIVE, Status.RERUN_NOISE)
     if undecided and not (supported and supported.value):
         return (f" ({claim_word(claim_data)})",)
@@ -213,6 +216,34 @@ def _tally(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
     lead = "" if told else f"{word}; "
     words: Sentence = (f" ({lead}holds at ", supported or "none", " of ", judged or "none")
     return (*words, ", a tie at ", ties, ")") if ties and ties.value and supported and judged else (*words, ")")
+
+
+def _elsewhere(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
+    """' claimed (others: 1.02× to 1.10×)': where the same two were measured at further cases, what they reach there
+    beyond the claim's own range. Only times with nothing cached are compared at every case."""
+    if claim.measure != "speedup" or claim.scope != SCOPE:
+        return ()
+    pair = claim.subject, claim.baseline
+    ratios = (view.ratio("against", case.name, *pair, brief=True) for case in _left_out(item, claim))
+    found = [ratio for ratio in ratios if ratio]
+    if not found:
+        return ()
+    of_claim = view.value("claims", claim.name)
+    if all(of_claim["smallest_ratio"] <= ratio.value <= of_claim["largest_ratio"] for ratio in found):
+        return (" claimed",)
+    return (" claimed (another: " if len(found) == 1 else " claimed (others: ", *extremes(found), ")")
+
+
+def _left_out(item: Judged, claim: PlannedClaim) -> Iterator[PlannedCase]:
+    """The cases of no headline about the same two. Where the sentence names operators, those of them and of their
+    variants: 'Matmul, other shapes' of 'Matmul'."""
+    headlines = map(item.plan.claim, item.plan.headlines)
+    alike = (each for each in headlines if (each.subject, each.baseline) == (claim.subject, claim.baseline))
+    told = {*claim.cases, *(name for each in alike for name in each.cases)}
+    named = {titled(item.plan.case(name).op) for name in claim.cases} if operator_of(item, claim) else {""}
+    for case in item.plan.included_cases:
+        if case.name not in told and any(f"{titled(case.op)},".startswith(title and f"{title},") for title in named):
+            yield case
 
 
 def _span(ends: tuple[View, ...]) -> Sentence:
@@ -251,7 +282,7 @@ def _glance(item: Judged, claim: PlannedClaim, view: DataView, *, with_scope: bo
     return View(
         claim=claim.name, subject=subject, operator=operator_of(item, claim),
         status=view.value("claims", claim.name, "status"), word=claim_word(view.value("claims", claim.name)),
-        mark=view.value("claims", claim.name, "mark"), claimed=f"{claimed}, {scope}" if with_scope else claimed,
+        mark=claim_mark(view.value("claims", claim.name)), claimed=f"{claimed}, {scope}" if with_scope else claimed,
         ends=ends, ratios=_span(ends) if ends else (), holds=_holds_at(claim, view),
         everywhere=view.value("claims", claim.name, "supported") == view.value("claims", claim.name, "judged"),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Where the evidence ends: what it holds for, what it does not show, what was left out and why."""
+"""Where the evidence ends: what was measured, what it does not show, what was left out and why."""
 
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace as View
@@ -84,10 +84,10 @@ def boundary(shown: Judged, view: DataView) -> View:
     plan, machine = shown.plan, shown.machine
     authored: tuple[Sentence, ...] = tuple((limit,) for limit in plan.does_not_show)
     if not shown.evidence:
-        return View(holds_for=(), does_not_show=authored, not_measured=(), excluded=())
+        return View(measured=(), does_not_show=authored, not_measured=(), excluded=())
     versions = f"torch {machine['torch']}, triton {machine['triton']}"
     driver = f", driver {machine['driver']}, CUDA {machine['cuda']}" if machine["device"] == "cuda" else ""
-    holds: list[Sentence] = [
+    measured: list[Sentence] = [
         (_machines(shown),),
         (f"{versions}{driver}, Python {machine['python']}.",),
         (f"{_cases(_measured(shown))}.",),
@@ -98,7 +98,7 @@ def boundary(shown: Judged, view: DataView) -> View:
         for claim in shown.data["claims"].values()
         if any("subject_bytes" in verdict for verdict in claim["cases"].values())
     }
-    holds += [(said,) for measure, said in BYTES_COUNTED.items() if measure in compared]
+    measured += [(said,) for measure, said in BYTES_COUNTED.items() if measure in compared]
     not_measured: list[Sentence] = [
         (f"{case_label(case)}: not part of this run ({case.option}).",) for case in plan.cases if not case.included
     ]
@@ -106,7 +106,7 @@ def boundary(shown: Judged, view: DataView) -> View:
     machines = "Other machines" if shown.on_cpu else "Other GPUs"
     not_measured += [(f"{machines}, other data types, other shapes, other versions.",)]
     return View(
-        holds_for=tuple(holds),
+        measured=tuple(measured),
         does_not_show=(*authored, *_eager(shown, view), (BEYOND_CPU if shown.on_cpu else BEYOND_GPU,)),
         not_measured=tuple(not_measured),
         excluded=_excluded(shown, view),
@@ -125,7 +125,7 @@ def _without_hardware(shown: Judged) -> Iterator[Sentence]:
 
 
 def boundary_line(shown: Judged) -> str:
-    """What the evidence holds for in one line, and that it ends there."""
+    """What was measured in one line, and that the evidence ends there."""
     if not shown.evidence:
         return "Nothing is measured yet."
     cases, machine = _measured(shown), shown.machine
@@ -134,7 +134,7 @@ def boundary_line(shown: Judged) -> str:
     dtypes = listed(sorted({DTYPES.get(case.dtype, case.dtype) for case in cases}))
     count = "one case" if len(cases) == 1 else f"{len(cases)} cases"
     one = "one " if shown.on_cpu else ""
-    return f"Holds for {one}{shown.machine_name}, {count} in {dtypes}, torch {machine['torch']}, and for nothing else."
+    return f"Measured on {one}{shown.machine_name}, {count} in {dtypes}, torch {machine['torch']}; on nothing else."
 
 
 def _machines(shown: Judged) -> str:

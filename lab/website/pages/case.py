@@ -10,12 +10,11 @@ from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.verdict.judge import WIDEST_HALF_WIDTH, is_tie
-from lab.verdict.ranking import Place
 from lab.verdict.roofline import GRAPH
 from lab.website import format
 from lab.website.addresses import experiment_folder
+from lab.website.data.calls import FIRST, call_of, call_of_fastest
 from lab.website.data.judged import Judged
-from lab.website.data.winners import call_of
 from lab.website.figure import DataView, Sentence, joined
 from lab.website.outputs import Document, SiteContext
 from lab.website.pages.case_folds import (
@@ -52,6 +51,7 @@ from lab.website.pages.soundness import (
     host_went_on,
     legend,
 )
+from lab.website.pages.standing import Rival, rivals
 from lab.website.table import (
     Fold,
     Head,
@@ -110,8 +110,9 @@ def sections(
 
 
 def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
-    places, columns = item.places(case.name, SCOPE), _columns(item, case, view)
-    rows = [_cell(item, case, each, places.get(each.name), columns, view) for each in item.plan.profiles_of(case)]
+    columns = _columns(item, case, view)
+    standing = rivals(item, case, view)
+    rows = [_cell(item, case, each, standing.get(each.name), columns, view) for each in item.plan.profiles_of(case)]
     clock = scope_words(SCOPE, item.on_cpu).clock
     caption = (
         f"{clock[:1].upper()}{clock[1:]}. Noise "
@@ -148,7 +149,7 @@ def _cell(
     item: Judged,
     case: PlannedCase,
     profile: PlannedProfile,
-    place: Place | None,
+    rival: Rival | None,
     columns: Sequence[Head],
     view: DataView,
 ) -> TableRow:
@@ -156,12 +157,12 @@ def _cell(
     if cell["outcome"] != "measured":
         why: Words = (Strong((cell["outcome"],)), below(cell["reason"]))
         return table_row(profile.title, why, *[()] * (len(columns) - 2))
-    first = place is not None and place.rank == 1
+    shares = rival.stands if rival and rival.stands in FIRST else ""
     rate = at.figure("bytes_per_second")
     host = at.figure("enqueue_seconds") if cell.get("enqueue_seconds") else None
     cells = row(
         at, columns,
-        profile=(profile.title, below(first and place and f"fastest{place.doubt}")),
+        profile=(profile.title, below(shares)),
         p50_seconds=(
             at.figure("p50_seconds") or below(cell.get("unmeasured", {}).get(SCOPE, "")),
             below(*clock_note(item, case.name, profile.name, view)),
@@ -171,7 +172,7 @@ def _cell(
         peak_memory_bytes=(at.figure("peak_memory_bytes"), below(at.figure("graph_memory_bytes"), " in its graph")),
         enqueue_seconds=(host, below(cell.get("host_bound") and "host-bound")),
     )  # fmt: skip
-    return replace(cells, kind="best" if first else "")
+    return replace(cells, kind="best" if shares else "")
 
 
 def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str, Any]) -> Fold | None:
@@ -309,7 +310,8 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     path = ("against", case.name, first, behind) if behind else ()
     ratio, interval = view.ratio(*path, brief=True), view.interval(*path, brief=True)
     if behind and ratio and interval:
-        lead: Sentence = (*who, ": ", ratio, " ", interval, f" as fast as {names[behind]}, the next")
+        which = "the next" if behind == rest[0] else "the next that is clearly slower"
+        lead: Sentence = (*who, ": ", ratio, " ", interval, f" as fast as {names[behind]}, {which}")
         medians = view.figure(*path, "quotient_of_medians", show=format.times)
         return (*lead, *((" (", medians, " by the two medians).") if medians else (".",)), *graph)
     return (*who, ".", *graph)
@@ -338,10 +340,12 @@ def _in_graph(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     if len(places) < 2:
         return ()
     first, *rest = places
-    tied = [profile_title(item, each["profile"]) for each in rest if call_of(each) == "tie"]
+    calls = {each["profile"]: call_of(each) for each in rest}
+    tied = [profile_title(item, name) for name, call in calls.items() if call == "tie"]
+    had = "had the shortest p50" if call_of_fastest(calls.values()) == "best?" else "was fastest"
     p50 = view.figure("cells", case.name, first["profile"], "scopes", GRAPH, "p50_seconds", show=format.brief_time)
     level = f", in a tie with {listed(tied)}" if tied else ""
-    return (f" In a CUDA graph {profile_title(item, first['profile'])} was fastest, at ", p50 or "–", f"{level}.")
+    return (f" In a CUDA graph {profile_title(item, first['profile'])} {had}, at ", p50 or "–", f"{level}.")
 
 
 def _snippets(item: Judged, case: PlannedCase) -> Iterator[tuple[str, Snippet]]:

@@ -14,7 +14,7 @@ from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.labels import scope_within, shape_label
 from lab.website.table import Link, PageTable, TableRow, VerdictChip, Words, below, numbers, table_row, words
-from lab.website.verdict_words import case_word, claim_word, verdict_word
+from lab.website.verdict_words import case_word, claim_mark, claim_word, verdict_word
 
 # All runs of unchanged code taken together, beside the verdict of the newest, in words.
 TRUST = f"{SITE}trust/data.json#"
@@ -84,7 +84,7 @@ def claim_view(
         name=claim.name,
         text=claim_sentence(claim),
         status=view.value(*path, "status"),
-        mark=view.value(*path, "mark"),
+        mark=claim_mark(view.value(*path)),
         word=claim_word(view.value(*path)),
         measure=claim.measure,
         scope=claim.scope,

@@ -10,11 +10,12 @@ from lab.website import format
 from lab.website.addresses import case_address
 from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import series
+from lab.website.data.calls import FIRST
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence, extremes, joined
 from lab.website.pages.crossover import crossovers
 from lab.website.pages.labels import case_label, listed, scope_within
-from lab.website.pages.standing import BAND, FIRST, LEADS, SERIOUS, Rival, Standing, serious_rivals
+from lab.website.pages.standing import BAND, SERIOUS, Rival, Standing, against_best, serious_rivals
 from lab.website.table import Fold, Head, Link, PageTable, Strong, Words, below, numbers, table_row, words
 
 MOST_ROWS = 96  # of all panels: of more, only the cases of the headlines are drawn
@@ -36,7 +37,7 @@ def contest(item: Judged, standing: Standing, view: DataView) -> View | None:
     if not shown and not drawn:
         return None
     rows = [dots[case.name] for case in shown]
-    axis = axis_of(rows, BAND, "Time of one call over that of the lowest median; left is faster", zoom(rows))
+    axis = axis_of(rows, BAND, "Time of one call over the lowest median's, round by round; left is faster", zoom(rows))
     panels = tuple(
         View(
             case=case.name,
@@ -65,8 +66,8 @@ def best(item: Judged, case: PlannedCase, standing: Mapping[str, Rival], view: D
     level = [item.plan.profile(name).title for name, rival in standing.items() if rival.stands in FIRST]
     first = next(iter(item.places(case.name, SCOPE)))
     p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_time)
-    who = f"tie of {len(level)}" if len(level) > 2 else " and ".join(level) or "too noisy to call"
-    who += ", not sure" if any(rival.stands == LEADS for rival in standing.values()) else ""
+    who = f"tie of {len(level)}" if len(level) > 2 else " and ".join(level)
+    who += ", not sure" if any(rival.stands == "best?" for rival in standing.values()) else ""
     return f"{who}: ", p50 or "–"
 
 
@@ -142,8 +143,7 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival
 
 def _beneath(case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Sentence:
     """'tie, 92 %', '1.08×, 85 %': against the best, and of the limit."""
-    against: Sentence = (rival.ratio, *(("?",) if rival.stands else ())) if rival and rival.ratio else ()
-    against = (rival.stands,) if rival and rival.stands in FIRST else against
+    against: Sentence = against_best(rival) if rival else ()
     attained = view.figure("limits", case.name, "profiles", profile.name, SCOPE, "attained", show=format.whole_percent)
     return joined(filter(None, (against, (attained, " %") if attained else ())), ", ")
 

@@ -16,10 +16,11 @@ from lab.website import format
 from lab.website.addresses import case_address
 from lab.website.charts.lines import Line, Point, crossover_chart
 from lab.website.charts.svg import series
+from lab.website.data.calls import FIRST
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, extremes
 from lab.website.pages.labels import DTYPES, case_label, scope_words, shape_label, titled, within_sentence
-from lab.website.pages.standing import BAND, FIRST, SERIOUS, Rival, Standing, serious_rivals, standings
+from lab.website.pages.standing import BAND, SERIOUS, Rival, Standing, against_best, serious_rivals, standings
 from lab.website.table import Constant, Link, PageTable, Strong, Words, below, numbers, table_row, words
 
 FEWEST_SIZES = 4
@@ -206,4 +207,4 @@ def _time(case: PlannedCase, profile: PlannedProfile, rival: Rival | None, scope
     if p50 is None or rival is None:
         return ()
     first = rival.stands in FIRST
-    return Strong((p50,)) if first else p50, below(rival.stands if first else rival.ratio)
+    return Strong((p50,)) if first else p50, below(*against_best(rival))

@@ -1,5 +1,6 @@
 """An experiment's page: on its face answer, contest, every cell, claims and boundary; the rest behind folds."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
 from typing import Any
@@ -172,26 +173,29 @@ def _facts(shown: Judged, resting: Sequence[View], view: DataView) -> Iterator[t
         yield "Measured on", (shown.machine_name, below(format.day(shown.measured_utc)))
         yield "Samples", samples_taken(view)
     yield "Claims", (_state(shown), below(*_too_few_sweeps(shown, view)))
-    yield "Decisions", (Link(_decision_state(resting), "#decisions"),)
+    yield "Decisions", (Link(decision_state(resting), "#decisions"),)
     if shown.digest:
         yield "Run", (f"{shown.evidence['run_id']}, ", Link(shown.digest[:12], run_link(shown)))
         yield "Judged by", (Link(f"rules, version {shown.data['policy_version']}", f"{SITE}policy/index.html"),)
 
 
-def _decision_state(links: Sequence[View]) -> str:
-    """'evidence holds 2, review due 1': how the decisions that rest on it stand, but those that are closed."""
+def decision_state(links: Sequence[View]) -> str:
+    """'2 evidence holds, 1 review due, 1 superseded': how the decisions that rest on it stand; of one that is closed,
+    its status."""
     states = [link.freshness for link in links if link.freshness]
-    return (
-        ", ".join(f"{states.count(state)} {verdict_word(state)}" for state in Freshness if state in states)
-        or "none rests on it"
-    )
+    open_ = [f"{states.count(state)} {verdict_word(state)}" for state in Freshness if state in states]
+    closed = Counter(link.status for link in links if not link.freshness)
+    ended = [f"{count} {status}" for status, count in closed.items()]
+    if ended and not open_:
+        return f"none in force ({', '.join(ended)})"
+    return ", ".join(open_ + ended) or "none rests on it"
 
 
 def _state(shown: Judged) -> str:
     """How many claims have which verdict."""
     if not shown.evidence:
         return "no evidence"
-    counted = ", ".join(f"{each.word} {each.claims}" for each in status_counts([verdict_counts(shown)]))
+    counted = ", ".join(f"{each.word} {each.claims}{each.also}" for each in status_counts([verdict_counts(shown)]))
     return counted + (" (CPU)" if shown.on_cpu else "")
 
 

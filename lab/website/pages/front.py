@@ -54,7 +54,7 @@ MODE_TITLES = {"device_cold": "GPU alone, cold cache", "graph": "In a CUDA graph
 CPU_TITLES = {"device_cold": "Cold cache"}  # where it differs
 HEADINGS = (
     "gpu", "mode", "operator", "shape", "dtype", "implementation", "profile", "p50_seconds", "call", "times_fastest",
-    "experiment", "digest",
+    "quotient_of_medians", "experiment", "digest",
 )  # fmt: skip
 MOST_TOLD = 5  # families that lead a table
 BARS = 10  # lengths of the bar under a time
@@ -155,11 +155,13 @@ def _cell(cell: Row | None, view: DataView) -> View | None:
     if cell is None:
         return None
     behind = cell.get("times_fastest", 1.0)
+    ratio = view.figure("times_fastest", show=format.times) if cell["call"] in ("slower", "unproven") else None
     return View(
         call=cell["call"],
         p50=view.figure("p50_seconds", show=format.brief_microseconds),
         look=cell["call"].rstrip("?"),
-        ratio=view.figure("times_fastest", show=format.times) if cell["call"] in ("slower", "unproven") else None,
+        ratio=ratio,
+        medians=ratio and view.figure("quotient_of_medians", show=format.times),
         bar=max(1, round(BARS / behind)),
     )
 
@@ -197,10 +199,10 @@ def _answer(row: Row, href: str, number: int) -> list[Any]:
     return [
         row["gpu"], row["mode"], row["case"], row["op"], operator_title(row["op"]), shape_text(row),
         DTYPES.get(row["dtype"], row["dtype"]), row["best"], format.brief_time(p50),
-        [family for family, cell in row["cells"].items() if cell["call"] == "tie"],
+        [family for family, cell in row["cells"].items() if cell["call"] == "tie" and family != row["best"]],
         margin["over"], ratio, interval,
         (format.brief_microseconds if in_one_unit else format.brief_time)(least), format.brief_time(most),
-        range_told(range_), href, number, row["cells"][row["best"]]["call"] == "best",
+        range_told(range_), href, number, row["cells"][row["best"]]["call"] != "best?",
     ]  # fmt: skip
 
 
@@ -218,7 +220,8 @@ def rows_table(shapes: Shapes) -> Iterable[tuple[Any, ...]]:
         for family, cell in row["cells"].items():
             yield (
                 row["gpu"], row["mode"], row["op"], shape_text(row), row["dtype"], FAMILIES[family], cell["profile"],
-                cell["p50_seconds"], cell["call"], cell.get("times_fastest", 1.0), row["experiment"], row["digest"],
+                cell["p50_seconds"], cell["call"], cell.get("times_fastest", 1.0),
+                cell.get("quotient_of_medians"), row["experiment"], row["digest"],
             )  # fmt: skip
 
 

@@ -218,11 +218,13 @@ CHAPTERS = {
     "What is concluded": (
         Term("verdict", "verdict", "What the rules say of a claim at a case. Code decides it, not a person."),
         Term("tie", "tie", f"The whole interval is within {per_cent(judge.EQUIVALENCE_MARGIN)} of 1."),
+        Term("mixed", "mixed", "The claim holds at some of its cases, and not at others. Counts have it among the "
+             "claims that do not hold."),
         Term("too-noisy", "too noisy to call", "Not decided, because the interval is wider than "
              f"±{per_cent(judge.WIDEST_HALF_WIDTH)} or too many samples were lost."),
         Term("one-draw", "one draw", "torch.compile chose its kernels once for the whole run. Another compilation may "
              f"be {per_cent(widening.DRAW_SPREAD)} faster or slower."),
-        Term("boundary", "evidence boundary", "What the evidence holds for, what it does not show, and what was left "
+        Term("boundary", "evidence boundary", "What was measured, what the evidence does not show, and what was left "
              "out."),
         Term("freshness", "freshness", "Whether the claims under a decision still say what it was based on. Computed "
              "from newer evidence of the same GPU model."),

@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from lab.definition.families import family_of
 from lab.definition.plan import PlannedCase
 from lab.verdict.cells import SCOPE
-from lab.verdict.judge import EQUIVALENCE_MARGIN, is_tie
-from lab.verdict.ranking import Place
+from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.website import format
+from lab.website.data.calls import FIRST, Call, call, call_of_fastest
 from lab.website.data.judged import Judged
-from lab.website.figure import DataView, Figure
+from lab.website.data.published_clocks import apart
+from lab.website.figure import DataView, Figure, Sentence
 
 SERIOUS = 2.0  # times the fastest's time, at some case: who never comes so near is no rival
 BAND = (1.0, 1 + EQUIVALENCE_MARGIN)
-BEST, TIED, LEADS, UNCLEAR = "best", "tie", "best?", "not told apart"
-FIRST = (BEST, TIED, LEADS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,10 +23,11 @@ class Rival:
 
     ratio: Figure | None  # None of the fastest
     interval: Figure | None  # None where the run's data hold none
+    medians: Figure | None  # the quotient of the two medians, where it is off the ratio
     value: float
     low: float
     high: float
-    stands: str  # BEST, TIED, LEADS, UNCLEAR, or nothing where it is slower
+    stands: Call
 
 
 Standing = Mapping[str, Mapping[str, Rival]]  # by case and implementation
@@ -64,13 +65,27 @@ def rivals(item: Judged, case: PlannedCase, view: DataView, scope: str = SCOPE) 
         value = float(ratio.value) if ratio else 1.0
         low, high = speedup.get("low") or value, speedup.get("high") or value
         rivals_here[name] = Rival(
-            ratio=ratio, interval=view.interval(*path), value=value, low=low, high=high,
-            stands=_standing(place, low, high, len(places)),
+            ratio=ratio, interval=view.interval(*path), medians=_if_apart(medians, ratio),
+            value=value, low=low, high=high,
+            stands=call(proven=place.proven, level=place.level, low=low, high=high),
         )  # fmt: skip
-    level = [name for name, rival in rivals_here.items() if rival.stands == TIED]
-    if len(level) == 1:  # it leads, and nobody who could be told to be level stands beside it
-        rivals_here[level[0]] = replace(rivals_here[level[0]], stands=LEADS)
+    rivals_here[fastest] = replace(rivals_here[fastest], stands=_call_of_fastest(item, fastest, rivals_here))
     return dict(sorted(rivals_here.items(), key=lambda pair: pair[1].value))
+
+
+def against_best(rival: Rival) -> Sentence:
+    """'tie', '1.08×', and '1.34× ? (1.14×)' where it may be a tie and the two medians say another ratio."""
+    if rival.stands in FIRST or not rival.ratio:
+        return (rival.stands,) if rival.stands in FIRST else ()
+    doubt = (" ?",) if rival.stands == "unproven" else ()
+    return (rival.ratio, *doubt, *((" (", rival.medians, ")") if rival.medians else ()))
+
+
+def _if_apart(medians: Figure | None, ratio: Figure | None) -> Figure | None:
+    """In tables, by more than what counts as equal; the page of a case tells more."""
+    if not medians or not ratio:
+        return None
+    return medians if apart(float(medians.value), float(ratio.value), EQUIVALENCE_MARGIN) else None
 
 
 def _comparison(case: PlannedCase, view: DataView, scope: str, fastest: str, name: str) -> tuple[str, ...]:
@@ -84,9 +99,9 @@ def _comparison(case: PlannedCase, view: DataView, scope: str, fastest: str, nam
     return "contest", case.name, scope, str(place)
 
 
-def _standing(place: Place, low: float, high: float, among: int) -> str:
-    if not place.proven:
-        return UNCLEAR if among > 1 else ""
-    if place.level:
-        return TIED if is_tie(low, high) else UNCLEAR
-    return BEST if place.rank == 1 else ""
+def _call_of_fastest(item: Judged, fastest: str, rivals_here: Mapping[str, Rival]) -> Call:
+    """By those of other families, as in the grid: a variant of its own does not contest its place."""
+    families = {profile.name: family_of(profile) for profile in item.plan.profiles}
+    others = {name: rival.stands for name, rival in rivals_here.items() if name != fastest}
+    contesting = [stands for name, stands in others.items() if families[name] != families[fastest]]
+    return call_of_fastest(contesting or others.values())
