@@ -4,6 +4,7 @@ The wheel is built here and put into a fresh virtual environment, which borrows 
 """
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -116,6 +117,8 @@ def test_from_nothing_to_a_published_page_and_a_red_gate(place: OwnProject) -> N
     assert "is no git repository, so no commit can be named" in output
     page = (place.project / "site" / "experiments" / "gelu" / "index.html").read_text()
     assert "Is one call faster?" in page
+    assert "lab benchmark --run-id" in re.sub("<[^>]*>", "", page)
+    assert not re.search(r"\./scripts/|\.venv/bin/", page)
     assert "Mine: kernel evidence</title>" in page
     assert "0 differences" in place.lab("verify").replace("no differences", "0 differences")
 
