@@ -207,7 +207,12 @@ def is_short(item: Judged, case: str, profile: str) -> bool:
 def host_went_on(item: Judged, case: str, profile: str) -> bool:
     """Whether a time may be clearly too long, because the host enqueued more work meanwhile."""
     p50 = item.cell(case, profile).get("p50_seconds")
-    return p50 is not None and p50 < LONG_SECONDS and not item.evidence["isolated"]
+    return p50 is not None and is_lengthened(p50) and not item.evidence["isolated"]
+
+
+def is_lengthened(seconds: float) -> bool:
+    """Whether what a busy host adds to a time is a clear part of it."""
+    return seconds < LONG_SECONDS
 
 
 def faster_cold(item: Judged, case: str, profile: str) -> tuple[str, ...]:

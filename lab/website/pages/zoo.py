@@ -144,9 +144,10 @@ def _level_at(parts: Sequence[Part], view: DataView) -> Words:
     """At how many shapes ours is level, told apart for each level: one bar says less than another."""
     usual, *others = _by_level(view)
     left_out = [operator_title(operator) for alike in others for operator in alike]
+    of_operators = f" of other operators than {listed(left_out)}" if others else ""
     told: Words = (
         "In CUDA graphs the lab's kernel is level with the best rival or ahead at "
-        f"{_counted(view, 'graph', usual)} shapes{f' of other operators than {listed(left_out)}' if others else ''}, with "
+        f"{_counted(view, 'graph', usual)} shapes{of_operators}, with "
         f"nothing cached at {_counted(view, 'device_cold', usual)}.",
     )
     bar = view.figure("levels", usual[0], show=str)
