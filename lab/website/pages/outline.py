@@ -146,7 +146,7 @@ def past_outlines(history: Sequence[Judged]) -> Iterator[View]:
             name=item.plan.name, title=item.plan.title, digest=item.digest, run_id=item.evidence["run_id"],
             finished_utc=item.finished_utc, cut_short=bool(item.evidence["cut_short"]),
             machine={name: item.machine[name] for name in MACHINE}, machine_name=item.machine_name,
-            on_cpu=item.on_cpu, isolated=_isolated(item), counts=verdict_counts(item),
+            on_cpu=item.on_cpu, isolated=_isolated(item), sweeps=item.evidence["sweeps"], counts=verdict_counts(item),
             turned=[_turned(item, each) for each in turned],
             entries=[asdict(entry) for entry in entries[item.digest]],
             phrases=quoted(item),
