@@ -226,7 +226,7 @@ def clock_note(item: Judged, case: str, profile: str, view: DataView) -> Sentenc
     """Of one cell in device_cold, computed from its data; none where there is nothing to say."""
     events = view.figure("evidence", "median_empty_seconds", show=format.brief_time)
     if is_short(item, case, profile) and events and events.value:
-        return ("two events alone read ", events, " of it")
+        return (events, " of this is the timer itself")
     return ()
 
 
