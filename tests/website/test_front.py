@@ -349,9 +349,9 @@ def test_cold_times_come_with_what_their_clock_does_to_them() -> None:
     ]
     trust = {"agreement": {"claims": 792, "claims_turned": 75}}
     longer, cold = _notes(rows, {"old"}, trust)
-    assert longer == (f"At 1 of 3 shapes: {HOST_WENT_ON.strip()}",)
+    assert longer == (f"At 1 of 3 shapes: t{HOST_WENT_ON[1:].strip()}",)
     counts = [each for each in cold if isinstance(each, Figure)]
     assert [each.source for each in counts] == [
-        "site:trust/data.json#/agreement/claims", "site:trust/data.json#/agreement/claims_turned",
+        "site:trust/data.json#/agreement/claims_turned", "site:trust/data.json#/agreement/claims",
     ]  # fmt: skip
     assert _notes(rows, {"older"}, {}) == []

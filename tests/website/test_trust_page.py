@@ -100,7 +100,9 @@ def test_tests_with_known_answers_say_of_which_runs_they_are() -> None:
     )
     assert told
     assert told.dates == "2026-11-21"
-    assert told.told.startswith("From long (30 × 6 × 20, one cache; not isolated: the host went on enqueuing")
+    assert told.told.startswith(
+        "From long (sweeps × rounds × samples: 30 × 6 × 20, one cache; not isolated: the host went on enqueuing"
+    )
     assert runs_with_known_answers({"repeats": {}}, runs[1:]) is None
 
 

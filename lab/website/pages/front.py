@@ -12,7 +12,7 @@ from lab.verdict.judge import READING_ORDER
 from lab.website import format
 from lab.website.addresses import experiment_folder, run_folder, verdict_folder
 from lab.website.data.winners import CPU, MODES, grid
-from lab.website.figure import DataView
+from lab.website.figure import DataView, sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.claims import NO_TRUST, TRUST
@@ -22,7 +22,6 @@ from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
 from lab.website.pages.snippet import snippet
 from lab.website.pages.soundness import HOST_WENT_ON, is_lengthened
-from lab.website.pages.trust_instruments import turned_claims
 from lab.website.pages.zoo import has_zoo
 from lab.website.table import Link, Words, csv_table
 from lab.website.verdict_words import status_counts
@@ -99,12 +98,14 @@ def _notes(rows: Collection[Row], went_on: Collection[str], trust: Mapping[str, 
     longer = sum(row["digest"] in went_on and is_lengthened(_fastest_seconds(row)) for row in rows)
     notes: list[Words] = []
     if longer:
-        notes.append((f"At {longer} of {len(rows)} shapes: {HOST_WENT_ON.strip()}",))
-    if turned := turned_claims(DataView(trust, TRUST)):
-        notes.append((
-            "“Cold” leaves out the write-back of dirty lines, which favours kernels bound by memory. ", *turned, " ",
-            Link("How far to trust the lab", "trust/index.html#limits"), ".",
-        ))  # fmt: skip
+        notes.append((f"At {longer} of {len(rows)} shapes: {HOST_WENT_ON[0].lower()}{HOST_WENT_ON[1:].strip()}",))
+    counts = DataView(trust, TRUST).at("agreement")
+    if counts.value("claims"):
+        told = (
+            "“Cold” leaves out the write-back of dirty lines, which favours kernels bound by memory: by do_bench, "
+            "nvbench or a writing flush {claims_turned} of {claims} claims "
+        )
+        notes.append((*sentence(counts, told), Link("fall on the other side", "trust/index.html#limits"), "."))
     return notes
 
 

@@ -52,7 +52,11 @@ def runs_with_known_answers(data: Mapping[str, Any], published: Sequence[View]) 
     runs = [each for each in published if each.name == EXPERIMENT and each.sweeps >= SESSION_SWEEPS and not each.on_cpu]
     if not runs:
         return None
-    protocols = {each["protocol"] for each in data["repeats"].values() if each["experiment"] == EXPERIMENT}
+    protocols = {
+        f"sweeps × rounds × samples: {each['protocol']}"
+        for each in data["repeats"].values()
+        if each["experiment"] == EXPERIMENT
+    }
     went_on = [each.run_id for each in runs if not each.isolated]
     later = "not isolated: the host went on enqueuing while a call was timed, as it no longer does" if went_on else ""
     how = "; ".join(filter(None, (*sorted(protocols), later)))
