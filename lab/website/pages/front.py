@@ -95,10 +95,12 @@ def grid_view(
 
 def _notes(rows: Collection[Row], went_on: Collection[str], trust: Mapping[str, Any]) -> list[Words]:
     """What a reader must know of the cold times of a GPU before they are compared."""
-    longer = sum(row["digest"] in went_on and is_lengthened(_fastest_seconds(row)) for row in rows)
+    taken = [row for row in rows if row["digest"] in went_on]
+    longer = sum(is_lengthened(_fastest_seconds(row)) for row in taken)
     notes: list[Words] = []
     if longer:
-        notes.append((f"At {longer} of {len(rows)} shapes: {HOST_WENT_ON[0].lower()}{HOST_WENT_ON[1:].strip()}",))
+        told = f"{HOST_WENT_ON[0].lower()}{HOST_WENT_ON[1:].rstrip('. ')}"
+        notes.append((f"{len(taken)} of {len(rows)} shapes: {told}, a clear part of the time at {longer}.",))
     counts = DataView(trust, TRUST).at("agreement")
     if counts.value("claims"):
         told = (
