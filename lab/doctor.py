@@ -11,6 +11,7 @@ from pathlib import Path
 from lab.evidence.machine import cpu_model, ncu_path, ncu_version, version
 from lab.evidence.nvml import gpu_names
 from lab.profiler.ncu import FREED, GRANTED
+from lab.project import project
 from lab.worker.device import choose_device
 
 PROC = Path("/proc")
@@ -46,7 +47,7 @@ def _devices() -> Iterator[str]:
 def _packages() -> Iterator[str]:
     yield f"ok     torch      {version('torch')}, triton {version('triton') or 'not installed'}"
     for package, name, use in (
-        ("mlflow", "mlflow", "`lab track` and ./scripts/ui"),
+        ("mlflow", "mlflow", f"`lab track` and {project().script('ui')}"),
         ("plotly", "plotly", "pictures in notebooks"),
         ("jinja2", "jinja2", "previews and the site"),
         ("liger_kernel", "Liger", "the liger profile (optional extra 'peers')"),

@@ -73,6 +73,15 @@ class Project:
     def is_the_labs_own(self) -> bool:
         return self.root == CODE
 
+    @property
+    def lab(self) -> str:
+        """How the lab is called in it: from the environment that its scripts make, or as it was installed."""
+        return ".venv/bin/lab" if self.is_the_labs_own else "lab"
+
+    def script(self, name: str) -> str:
+        """How a command is called that has a script in the lab's own repository, and nowhere else."""
+        return f"./scripts/{name}" if self.is_the_labs_own else f"lab {name}"
+
 
 def project() -> Project:
     """That of this process. DefinitionError where its section cannot be read."""

@@ -60,8 +60,8 @@ def benchmark(options: argparse.Namespace) -> None:
             problems.append(f"{message} (then: lab {name} {options.run_id})")
     if problems:
         raise LabError("the run is measured and kept, but: " + "; ".join(problems))
-    command = "./scripts/" if project().is_the_labs_own else "lab "
-    say(f"browse it: {command}ui    publish it: {command}publish {options.run_id}")
+    ui, publish = map(project().script, ("ui", "publish"))
+    say(f"browse it: {ui}    publish it: {publish} {options.run_id}")
 
 
 def measure_there(options: argparse.Namespace) -> None:

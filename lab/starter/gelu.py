@@ -2,7 +2,8 @@ import math
 import lab, torch
 from torch.nn.functional import gelu
 
-exp = lab.experiment("gelu", shapes=[(64, 1024), (128, 4096), (1024, 4096)], reference=lambda x: gelu(x.double()))
+exp = lab.experiment("gelu", shapes=[(64, 1024), (128, 4096), (1024, 4096)], reference=lambda x: gelu(x.double()),
+                     tolerance=16)  # roundings: on a CPU PyTorch's own gelu errs by up to 10, at inputs near -3.5
 
 @exp.profile(baseline=True)
 def composed(x):

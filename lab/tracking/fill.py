@@ -33,6 +33,7 @@ from lab.errors import EvidenceError, StoreError
 from lab.evidence import journal
 from lab.evidence.moment import now
 from lab.evidence.record import RunStart
+from lab.project import project
 from lab.tracking import client_writer, database_writer
 from lab.tracking.attempts import PARENTS, Attempt, attempts_of, begun, outdated, settle
 from lab.tracking.change import Begun, TreeReplacement
@@ -129,7 +130,7 @@ def views(runs: Path) -> list[View]:
     """The tracked experiments, latest filled first; StoreError where there are none."""
     store = find_store(runs)
     nothing = StoreError(
-        f"nothing is tracked yet in {store.shown}. Measure first: ./scripts/benchmark --run-id X "
+        f"nothing is tracked yet in {store.shown}. Measure first: {project().script('benchmark')} --run-id X "
         "(or, for a run that was measured elsewhere: lab track X)"
     )
     if store.is_missing:

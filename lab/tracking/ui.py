@@ -17,6 +17,7 @@ from typing import IO
 from lab.errors import StoreError
 from lab.evidence.source import OWN_MODULE, child_environment
 from lab.process.parent_death import mark_parent
+from lab.project import project
 from lab.tracking.fill import View, views
 from lab.tracking.store import Store, find_store
 
@@ -41,7 +42,7 @@ def serve(runs: Path, port: int, browser: bool) -> None:
         _announce(f"http://{HOST}:{port}", shown, browser)
         print("Ctrl-C stops the server", flush=True)
         server.wait()
-        raise StoreError("the MLflow server stopped by itself; start it again with ./scripts/ui")
+        raise StoreError(f"the MLflow server stopped by itself; start it again with {project().script('ui')}")
 
 
 def _announce(address: str, shown: list[View], browser: bool) -> None:
@@ -59,7 +60,7 @@ def _check_port(port: int) -> None:
         except (OSError, OverflowError) as problem:
             raise StoreError(
                 f"port {port} of {HOST} cannot be used ({problem}); a UI may already run there. "
-                f"Another one: ./scripts/ui --port {port + 1}"
+                f"Another one: {project().script('ui')} --port {port + 1}"
             ) from None
 
 

@@ -67,6 +67,7 @@ class Builder:
             methods=not context.label,
             title=project().settings.title,
             base_url=context.base_url,
+            lab=project().lab,
             lost_commits=lost_commits(),
         )
         self._code = digest([digest_of(*MAKING), *map(version, PACKAGES), repr(self._info), TITLES])

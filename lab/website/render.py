@@ -34,6 +34,7 @@ class SiteInfo:
     methods: bool
     title: str = "Kernel Evidence Lab"
     base_url: str = ""  # where the site will stand, with a slash at its end
+    lab: str = "lab"  # how a reader calls it
     lost_commits: Mapping[str, str] = field(default_factory=dict)  # why, by commit: lab.website.data.lost_commits
 
 

@@ -101,6 +101,43 @@ def test_a_shape_that_nobody_measured_is_said_to_be_missing(browser, published):
         assert seen.page.locator(".answer").count() == 0
 
 
+def shapes(site) -> dict:
+    return json.loads((site / "data.json").read_text())["shapes"]
+
+
+def test_a_size_is_found_wherever_it_stands_in_a_shape(browser, site, served):
+    rows = next(iter(shapes(site).values()))["device_cold"].values()
+    with reader(browser) as seen:
+        seen.open(f"{served}/index.html")
+        for size in {str(size) for row in rows for size in row["shape"][1:]}:
+            seen.page.fill("#query", size)
+            seen.page.wait_for_url(f"**?q={size}")
+            held = sum(size in map(str, row["shape"]) for row in rows)
+            assert seen.page.locator(".grid tr[data-at]:visible").count() >= held > 0, size
+
+
+def test_an_answer_from_another_machine_says_so(browser, site, served):
+    (one, has), (other, lacks) = list(shapes(site).items())[:2]
+    (row, *_) = [
+        row for row in has["device_cold"].values()
+        if not any(each["shape"] == row["shape"] for each in lacks["device_cold"].values())
+    ]  # fmt: skip
+    with reader(browser) as seen:
+        seen.open(f"{served}/index.html")
+        seen.page.fill("#query", f"{row['op']} {'x'.join(map(str, row['shape']))} {other}")
+        seen.page.locator(".answer").first.wait_for()
+        assert seen.page.locator("#found-count").inner_text() == f"Not measured on {other}; on {one}:"
+        assert not seen.page.locator("#none-left").is_visible()
+
+
+def test_the_operator_of_just_that_name_answers_first(browser, published):
+    with reader(browser) as seen:
+        seen.open(f"{published}/index.html")
+        seen.page.fill("#query", "matmul 4096x4096x4096")
+        seen.page.locator(".answer").first.wait_for()
+        assert seen.page.locator(".answer h2").first.inner_text().startswith("Matmul")
+
+
 def test_an_address_with_a_question_opens_with_its_answer(browser, published):
     with reader(browser) as seen:
         typed, headed, _ = ASKED[0]

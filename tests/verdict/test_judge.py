@@ -221,7 +221,7 @@ def test_an_inconclusive_verdict_says_how_many_sweeps_would_settle_it() -> None:
 
 
 def test_a_ratio_at_the_threshold_itself_promises_nothing() -> None:
-    assert "nearer to the threshold than boards and sessions agree" in judged(ratio(1.02)).reason
+    assert "boards and sessions differ by more than the distance to the threshold" in judged(ratio(1.02)).reason
 
 
 def test_no_more_sweeps_are_advised_than_a_run_may_have() -> None:
@@ -231,7 +231,7 @@ def test_no_more_sweeps_are_advised_than_a_run_may_have() -> None:
 
 def test_a_floor_that_no_sweep_can_lower_is_not_answered_with_more_sweeps() -> None:
     bound = ratio(1.02 * 1.003, half_width=0.005, floor=0.004)
-    assert "nearer to the threshold than boards and sessions agree" in judged(bound).reason
+    assert "boards and sessions differ by more than the distance to the threshold" in judged(bound).reason
     between = HalfWidths(run=0.004, sessions=0.004, draws=0.0, control=0.0)
     bound = ratio(1.02 * 1.003, half_width=0.0057, widths=between)
     assert "more sweeps would not settle it" in judged(bound).reason

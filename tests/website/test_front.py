@@ -19,11 +19,12 @@ from lab.verdict.results import judge_run
 from lab.website.data.calls import Call, call_of, call_of_fastest
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.winners import grid, winners
-from lab.website.figure import DataView
+from lab.website.figure import DataView, Figure
 from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import decision_rows
-from lab.website.pages.front import _cell, _tally
+from lab.website.pages.front import _cell, _elsewhere, _notes, _tally
 from lab.website.pages.policy import CHAPTERS
+from lab.website.pages.soundness import HOST_WENT_ON
 from lab.website.site import build_site
 from lab.website.verdict_words import FRESHNESS
 
@@ -355,3 +356,28 @@ def test_a_grid_tells_who_is_best_or_tied_how_often() -> None:
     assert told == [f"{FAMILIES['compile']} 2 of 2", f"{FAMILIES['liger']} 1 of 2", f"{FAMILIES['eager']} 0 of 2"]
     unsure = _tally([{"cells": cells}, {"cells": cells | {"compile": {"call": "best?"}}}])
     assert unsure[:2] == [f"{FAMILIES['liger']} 2 of 2", f"{FAMILIES['compile']} 1, perhaps 2, of 2"]
+
+
+def test_the_table_of_one_call_mode_tells_how_its_leader_does_in_the_others() -> None:
+    won = {"a": {"cells": {"lab-triton": {"call": "best"}, "compile": {"call": "slower"}}}}
+    lost = {"a": {"cells": {"lab-triton": {"call": "slower"}, "compile": {"call": "best"}}}}
+    modes = {"device_cold": won, "graph": won, "eager": lost}
+    assert _elsewhere(modes, "device_cold") == "lab (Triton) in a CUDA graph 1 of 1; called eagerly 0 of 1."
+    assert _elsewhere(modes, "eager") == "torch.compile with a cold cache 0 of 1; in a CUDA graph 0 of 1."
+    assert _elsewhere({"device_cold": won}, "device_cold") == ""
+
+
+def test_cold_times_come_with_what_their_clock_does_to_them() -> None:
+    rows = [
+        {"digest": digest, "best": "compile", "cells": {"compile": {"p50_seconds": seconds}}}
+        for digest, seconds in (("old", 5e-6), ("old", 50e-6), ("new", 5e-6))
+    ]
+    trust = {"agreement": {"claims": 792, "claims_turned": 75}}
+    longer, cold = _notes(rows, {"old"}, trust)
+    said = HOST_WENT_ON.strip().removesuffix(".").removeprefix("T")
+    assert longer == (f"2 of 3 shapes: t{said}, a clear part of the time at 1.",)
+    counts = [each for each in cold if isinstance(each, Figure)]
+    assert [each.source for each in counts] == [
+        "site:trust/data.json#/agreement/claims_turned", "site:trust/data.json#/agreement/claims",
+    ]  # fmt: skip
+    assert _notes(rows, {"older"}, {}) == []

@@ -13,6 +13,7 @@ from lab.website.format import amount
 from lab.website.pages.methods import guarded, methods_page
 from lab.website.refusal import words_text
 from lab.website.site import build_site
+from lab.website.table import plain
 
 pytestmark = pytest.mark.usefixtures("few_experiments")
 
@@ -91,3 +92,13 @@ def test_every_page_of_the_site_links_to_it(site) -> None:
 def test_the_page_counts_what_this_site_publishes_itself() -> None:
     page = methods_page(AUDITS, [guarded(each, audit(each)) for each in AUDITS[2:]])
     assert page.data["own"]["rows"] == sum(len(table.rows) for each in AUDITS[2:] for table in each.tables)
+
+
+def test_the_limits_are_of_the_sites_own_gpus_too_and_each_stands_once() -> None:
+    names = [
+        plain(row.cells[0]) for row in methods_page(AUDITS, [], gpus=["NVIDIA H100 80GB HBM3", "Unknown"]).limits.rows
+    ]
+    audited = [plain(row.cells[0]) for row in methods_page(AUDITS, []).limits.rows]
+    assert names == ["NVIDIA H100 80GB HBM3", *audited]
+    again = [plain(row.cells[0]) for row in methods_page(AUDITS, [], gpus=["NVIDIA H200"]).limits.rows]
+    assert again == ["NVIDIA H200", *(name for name in audited if name != "H200")]

@@ -1,5 +1,6 @@
 """The command that a page gives to measure a run again: the options that the run was given, and no other."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,13 @@ def item_of(on: Any = None, **asked: Any) -> Judged:
 
 def test_a_plain_run_is_asked_for_nothing_more() -> None:
     assert live_command(item_of()) == "./scripts/benchmark --run-id <run-id> --experiment doubling --sweeps 5"
+
+
+def test_elsewhere_it_is_what_an_installed_lab_knows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    item = item_of(include=("large-sweep",))
+    monkeypatch.setenv("LAB_PROJECT", str(tmp_path))
+    told = "lab benchmark --run-id <run-id> --experiment doubling --sweeps 5 --include large-sweep"
+    assert live_command(item) == told
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,20 @@
 """The page on trust says how often a repeated run agrees, and pages of claims what several runs say together."""
 
 import dataclasses
+from types import SimpleNamespace as View
 
 from factory import FAST_BEATS_PLAIN, LARGE, SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.verdict.pooled import pooled
 from lab.verdict.repeatability import HOLDING, repeatability
 from lab.verdict.results import RunResult, judge_run
-from lab.verdict.validity import study
+from lab.verdict.validity import EXPERIMENT, study
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.published_trust import trust_data
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.claims import other_pool_sentence, pooled_of, pooled_sentence
 from lab.website.pages.experiment import experiment_page
+from lab.website.pages.trust import runs_with_known_answers
 from lab.website.pages.trust_repeatability import missed_goals, repeatability_part
 from lab.website.pages.trust_reproducibility import changed_csv, changed_part
 from lab.website.table import Soft, plain
@@ -65,7 +67,7 @@ def test_repeated_runs_are_counted_by_gpu_model_and_met_goals_are_said_to_be() -
     (row,), (in_csv,) = part["table"].rows, part["csv"].rows
     (counted,) = repeatability(ALIKE)
     texts = [plain(cell) for cell in row.cells]
-    assert texts[:5] == ["NVIDIA H200", "fixed kernels, and fresh compilations", "0.0 %", "0.0 %", "56.1 %"]
+    assert texts[:5] == ["NVIDIA H200", "fixed kernels, and fresh compilations: doubling", "0.0 %", "0.0 %", "56.1 %"]
     assert texts[-4:] == ["3", "3", "3", "3"]
     assert plain(in_csv.cells[-1]) == "a, b, c"
     assert counted.holding_share >= HOLDING
@@ -86,6 +88,22 @@ def test_beside_the_table_stands_which_runs_were_compared_and_how_many_each_expe
     pairs, wished = (text_of(note) for note in repeatability_part(view)["notes"])
     assert "in 2 of 3 pairs the verdicts differ. Pairs of runs: doubling 3." in pairs
     assert "It is met: doubling has 3." in wished
+
+
+def test_tests_with_known_answers_say_of_which_runs_they_are() -> None:
+    runs = [
+        View(name=name, run_id=run_id, sweeps=sweeps, isolated=False, on_cpu=False, finished_utc="2026-11-21T03:00:00Z")
+        for name, run_id, sweeps in ((EXPERIMENT, "long", 30), (EXPERIMENT, "short", 3), ("another", "other", 30))
+    ]
+    told = runs_with_known_answers(
+        {"repeats": {"0": {"experiment": EXPERIMENT, "protocol": "30 × 6 × 20, one cache"}}}, runs
+    )
+    assert told
+    assert told.dates == "2026-11-21"
+    assert told.told.startswith(
+        "From long (sweeps × rounds × samples: 30 × 6 × 20, one cache; not isolated: the host went on enqueuing"
+    )
+    assert runs_with_known_answers({"repeats": {}}, runs[1:]) is None
 
 
 def test_verdicts_that_changed_are_counted_by_experiment_and_named_in_a_csv_file() -> None:

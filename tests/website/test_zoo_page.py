@@ -100,7 +100,7 @@ def test_the_page_says_it_draws_it_and_lists_the_worst_first(site: Path) -> None
     page = Page(site / "zoo" / "index.html")
     assert "level with the best rival or ahead at 7 of 8 shapes, with nothing cached at 7 of 8." in page.text
     assert "find it level with every rival at 3 and 3." in page.text
-    assert "is missed by Softmax with nothing cached and in CUDA graphs;" in page.text
+    assert "is missed by Softmax with nothing cached and in CUDA graphs." in page.text
     assert "--experiment zoo-softmax-4 zoo-rmsnorm-4 --sweeps 5" in page.text
     assert "lab zoo softmax rmsnorm --sample 4 --sweeps 5" in page.text
     assert page.text.count("A screening takes fewer samples") == 1  # of one GPU
@@ -295,6 +295,10 @@ def test_each_operator_counts_from_its_own_level_on(tmp_path: Path) -> None:
     text = Page(tmp_path / "site" / "zoo" / "index.html").text
     assert "our result was wrong by the check" not in text
     assert "“level” is 0.98 (Matmul: 0.9) or more." in text
+    assert (
+        "at 3 of 4 shapes of other operators than Matmul, with nothing cached at 3 of 4. Matmul, with a bar of 0.9, is "
+        "level at 4 of 4 in graphs, of which 0 at 0.98, and at 4 of 4 with nothing cached, of which 0 at 0.98." in text
+    )
     assert "a ratio near 0.98 (Matmul: 0.9) may lie on its other side." in text
     assert "lab zoo softmax matmul --sample 4 --sweeps 5" in text
 

@@ -130,20 +130,26 @@ class Strip:
 
 STRIP = Frame(376.0, 26.0, 136.0, 50.0, 4.0, 22.0)
 LONGEST_OF_STRIP = 20
-RATIOS = (0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0)  # where a logarithmic axis may have ticks
+RATIOS = (0.1, 0.2, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0)  # of a logarithmic axis
+BELOW = 0.7  # such an axis reaches at least that far below 1, so that one may read how much slower something is
 TICK_APART = 34.0  # from the middle of one tick's text to the next
 
 
-def strips(name: str, title: str, rows: Sequence[Strip], band: tuple[float, float], better: str) -> Markup:
-    """Ratios on one logarithmic axis; `band` is what counts as equal, and `better` what it means to lie right."""
-    every = [band[0], band[1], *(value for row in rows for value in row.values)]
-    axis = Scale(low=min(every) / 1.03, high=max(every) * 1.03, start=STRIP.left, end=STRIP.right)
+def strips(
+    name: str, title: str, rows: Sequence[Strip], band: tuple[float, float], ends: tuple[float, float], better: str
+) -> Markup:  # fmt: skip
+    """Ratios on one logarithmic axis, between `ends`, which charts of a page share; `band` is what counts as equal, and
+    `better` what it means to lie right."""
+    axis = Scale(low=min(ends[0], BELOW) / 1.03, high=max(ends[1], band[1]) * 1.03, start=STRIP.left, end=STRIP.right)
     named, bottom = _rows([label_lines(row.label, LONGEST_OF_STRIP) for row in rows])
     left, right = axis.at(band[0]), axis.at(band[1])
     parts = [element("rect", class_name="band", x=left, y=STRIP.top, width=right - left, height=bottom - STRIP.top)]
-    for tick in _ticks(axis):
+    told = _ticks(axis)
+    for tick in (ratio for ratio in RATIOS if axis.low < ratio < axis.high and (ratio < 1 or ratio in told)):
         at = axis.at(tick)
-        parts += [line(at, STRIP.top, at, bottom, "axis"), text(at, bottom + 14, f"{tick:g}×", "tick", "middle")]
+        parts.append(line(at, STRIP.top, at, bottom, "axis"))
+        if tick in told:
+            parts.append(text(at, bottom + 14, f"{tick:g}×", "tick", "middle"))
     for each, row in zip(rows, named, strict=True):
         y = row.middle
         marks = (element("circle", class_name="mark faint", cx=axis.at(value), cy=y, r=4.0) for value in each.values)

@@ -6,6 +6,7 @@ from types import SimpleNamespace as View
 from lab.definition.catalogue import ZOO
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import METRIC_SETS, PlannedCase
+from lab.project import project
 from lab.verdict.statistics import per_cent
 from lab.website.data.judged import Judged
 from lab.website.data.zoo_runs import is_screening
@@ -36,11 +37,12 @@ def _screening_command(run: Sequence[Judged]) -> str:
     """What screens the same shapes again."""
     named = [item.name.removeprefix(ZOO).rpartition("-") for item in run]
     operators, sample = " ".join(operator for operator, _, _ in named), max(int(count) for _, _, count in named)
-    return f".venv/bin/lab zoo {operators} --sample {sample} --sweeps {run[0].evidence['sweeps']} --run-id {RUN_ID}"
+    sweeps = run[0].evidence["sweeps"]
+    return f"{project().lab} zoo {operators} --sample {sample} --sweeps {sweeps} --run-id {RUN_ID}"
 
 
 def _command(names: Sequence[str], options: Iterator[str]) -> str:
-    return " ".join(("./scripts/benchmark", "--run-id", RUN_ID, "--experiment", *names, *options))
+    return " ".join((project().script("benchmark"), "--run-id", RUN_ID, "--experiment", *names, *options))
 
 
 def _options(named: Sequence[Judged], whole: bool = False) -> Iterator[str]:
@@ -55,7 +57,8 @@ def _options(named: Sequence[Judged], whole: bool = False) -> Iterator[str]:
     if any(item.plan.cases_chosen_by_name for item in named):
         yield " ".join(("--cases", *(case.name for item in named for case in item.plan.included_cases)))
     else:
-        yield from (f"--include-{flag}" for flag in evidence["include"] if whole or flag in flags)
+        include = "--include-" if project().is_the_labs_own else "--include "  # elsewhere flags are the project's
+        yield from (include + flag for flag in evidence["include"] if whole or flag in flags)
     if shown.machine["environment"].get(TUNED):
         yield "--with-tuned"
     if evidence["profiling"]:

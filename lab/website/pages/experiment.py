@@ -8,6 +8,7 @@ from typing import Any
 from lab.definition.claim_words import can_run, claim_sentence
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.definition.publication import Publication
+from lab.project import project
 from lab.verdict.cells import SCOPE
 from lab.verdict.judge import FEWEST_SWEEPS, Status
 from lab.website import format
@@ -113,7 +114,7 @@ def experiment_page(
         replication=replication_section(publications, shown, view),
         timeline=timeline, history=past,
         boundary=boundary(shown, view), decisions=resting, live_command=live_command(shown),
-        local_command=next((_local_command(case) for case in reversed(plan.cases) if case.op in BY_HAND), ""),
+        local_command=next((_local_command(case) for case in reversed(plan.cases) if _has_command(case)), ""),
         provenance=_provenance(shown, view) if shown.evidence else (),
         verdict_link=verdict_link(shown) if shown.digest else "", tables=tables_of(shown),
     )  # fmt: skip
@@ -217,6 +218,11 @@ def _able(shown: Judged) -> tuple[PlannedClaim, ...]:
 def _provenance(shown: Judged, view: DataView) -> list[tuple[str, Figure]]:
     ended = {"cut_short": "Cut short"} if shown.evidence["cut_short"] else {}
     return [*evidence_facts(view, PROVENANCE | ended), *environment(shown, view)]
+
+
+def _has_command(case: PlannedCase) -> bool:
+    """Operators of these names in a project of somebody else may be others."""
+    return case.op in BY_HAND and project().is_the_labs_own
 
 
 def _local_command(case: PlannedCase) -> str:

@@ -1,26 +1,29 @@
 """The front page: who is fastest at which shape, then what changed, decisions, and every experiment."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.families import FAMILIES
+from lab.verdict.cells import SCOPE
 from lab.verdict.judge import READING_ORDER
 from lab.website import format
 from lab.website.addresses import experiment_folder, run_folder, verdict_folder
 from lab.website.data.winners import CPU, MODES, grid
-from lab.website.figure import DataView
+from lab.website.figure import DataView, sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, SiteContext
+from lab.website.pages.claims import NO_TRUST, TRUST
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.labels import DTYPES, operator_title
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
 from lab.website.pages.snippet import snippet
+from lab.website.pages.soundness import HOST_WENT_ON, is_lengthened
 from lab.website.pages.zoo import has_zoo
-from lab.website.table import csv_table
+from lab.website.table import Link, Words, csv_table
 from lab.website.verdict_words import status_counts
 
 
@@ -56,19 +59,30 @@ HEADINGS = (
     "gpu", "mode", "operator", "shape", "dtype", "implementation", "profile", "p50_seconds", "call", "times_fastest",
     "quotient_of_medians", "experiment", "digest",
 )  # fmt: skip
+OTHERWISE = {"device_cold": "with a cold cache", "graph": "in a CUDA graph", "eager": "called eagerly"}
 MOST_TOLD = 5  # families that lead a table
 BARS = 10  # lengths of the bar under a time
 
 
-def grid_view(shapes: Shapes, shown: Mapping[str, str]) -> View:
-    """What the template shows. `shown`: by experiment the digest of the evidence that its pages show.
+def grid_view(
+    shapes: Shapes, shown: Mapping[str, str], went_on: Collection[str] = (), trust: Mapping[str, Any] = NO_TRUST
+) -> View:
+    """What the template shows. `shown`: by experiment the digest of the evidence that its pages show. `went_on`: the
+    digests of runs whose host did not wait for each timed call.
 
     GPUs, call modes and dtypes go by their numbers: the style sheet knows the numbers and not the names.
     """
     dtypes = sorted({row["dtype"] for row in _rows(shapes)}, key=lambda name: DTYPES.get(name, name))
     modes = [mode for mode in MODES if any(mode in by_mode for by_mode in shapes.values())]
     boards = [
-        View(gpu=gpu, mode=_mode_titles([gpu])[mode], g=g, m=m, **_board(shapes, gpu, mode, shown, dtypes))
+        View(
+            gpu=gpu,
+            mode=_mode_titles([gpu])[mode],
+            g=g,
+            m=m,
+            notes=_notes(shapes[gpu].get(mode, {}).values(), went_on, trust) if mode == SCOPE and gpu != CPU else (),
+            **_board(shapes, gpu, mode, shown, dtypes),
+        )
         for g, gpu in enumerate(shapes)
         for m, mode in enumerate(modes)
     ]
@@ -77,6 +91,28 @@ def grid_view(shapes: Shapes, shown: Mapping[str, str]) -> View:
         dtypes=[DTYPES.get(name, name) for name in dtypes], boards=boards,
         newer=any("newer" in row for row in _rows(shapes)),
     )  # fmt: skip
+
+
+def _notes(rows: Collection[Row], went_on: Collection[str], trust: Mapping[str, Any]) -> list[Words]:
+    """What a reader must know of the cold times of a GPU before they are compared."""
+    taken = [row for row in rows if row["digest"] in went_on]
+    longer = sum(is_lengthened(_fastest_seconds(row)) for row in taken)
+    notes: list[Words] = []
+    if longer:
+        told = f"{HOST_WENT_ON[0].lower()}{HOST_WENT_ON[1:].rstrip('. ')}"
+        notes.append((f"{len(taken)} of {len(rows)} shapes: {told}, a clear part of the time at {longer}.",))
+    counts = DataView(trust, TRUST).at("agreement")
+    if counts.value("claims"):
+        told = (
+            "“Cold” leaves out the write-back of dirty lines, which favours kernels bound by memory: by do_bench, "
+            "nvbench or a writing flush {claims_turned} of {claims} claims "
+        )
+        notes.append((*sentence(counts, told), Link("fall on the other side", "trust/index.html#limits"), "."))
+    return notes
+
+
+def _fastest_seconds(row: Row) -> float:
+    return float(row["cells"][row["best"]]["p50_seconds"])
 
 
 def _only_cpu(machines: Iterable[str]) -> bool:
@@ -105,6 +141,7 @@ def _board(shapes: Shapes, gpu: str, mode: str, shown: Mapping[str, str], dtypes
     return {
         "families": [FAMILIES[each] for each in families],
         "tally": _tally(cases.values()),
+        "elsewhere": _elsewhere(shapes[gpu], mode),
         "groups": [
             View(op=op, title=operator_title(op), dtypes=sorted({row.d for row in rows}), rows=rows)
             for op, rows in ordered
@@ -112,23 +149,56 @@ def _board(shapes: Shapes, gpu: str, mode: str, shown: Mapping[str, str], dtypes
     }
 
 
-def _tally(rows: Iterable[Row]) -> list[str]:
-    """'lab (Triton) 43, perhaps 71, of 80': at how many of its shapes each is the best or tied with it, and may be, of
-    those who most often."""
-    level: Counter[str] = Counter()
-    perhaps: Counter[str] = Counter()
-    timed: Counter[str] = Counter()
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """At how many shapes a family is the best or tied with it, may be, and was timed."""
+
+    family: str
+    level: int
+    perhaps: int
+    timed: int
+
+    @property
+    def counts(self) -> str:
+        """'43, perhaps 71, of 80'."""
+        return f"{self.level}{f', perhaps {self.perhaps},' if self.perhaps > self.level else ''} of {self.timed}"
+
+
+def _tallies(rows: Iterable[Row]) -> list[_Tally]:
+    """Of every family, those first that are level most often."""
+    calls: dict[str, list[str]] = {}
     for row in rows:
         for family, cell in row["cells"].items():
-            timed[family] += 1
-            level[family] += cell["call"] in ("best", "tie")
-            perhaps[family] += cell["call"] in ("best", "tie", "best?")
-    ordered = sorted(timed, key=lambda family: (-level[family], -perhaps[family]))
-    return [
-        f"{FAMILIES[family]} {level[family]}"
-        f"{f', perhaps {perhaps[family]},' if perhaps[family] > level[family] else ''} of {timed[family]}"
-        for family in ordered[:MOST_TOLD]
-    ]
+            calls.setdefault(family, []).append(cell["call"])
+    tallies = (
+        _Tally(
+            family, sum(call in ("best", "tie") for call in held),
+            sum(call in ("best", "tie", "best?") for call in held), len(held),
+        )
+        for family, held in calls.items()
+    )  # fmt: skip
+    return sorted(tallies, key=lambda tally: (-tally.level, -tally.perhaps))
+
+
+def _tally(rows: Iterable[Row]) -> list[str]:
+    """'lab (Triton) 43, perhaps 71, of 80': of those who are the best or tied with it most often."""
+    return [f"{FAMILIES[each.family]} {each.counts}" for each in _tallies(rows)[:MOST_TOLD]]
+
+
+def _elsewhere(modes: Mapping[str, Mapping[str, Row]], mode: str) -> str:
+    """How the family that leads in one call mode does in the others: 'lab (Triton) in a CUDA graph 40 of 80; called
+    eagerly 2 of 33.' Else the table that is shown first would hide that eager calls are seldom won."""
+    if not (leading := _tallies(modes.get(mode, {}).values())):
+        return ""
+    others = {
+        other: each.counts
+        for other, cases in modes.items()
+        if other != mode
+        for each in _tallies(cases.values())
+        if each.family == leading[0].family
+    }
+    told = "; ".join(f"{OTHERWISE[other]} {counts}" for other, counts in others.items())
+    return f"{FAMILIES[leading[0].family]} {told}." if told else ""
 
 
 def _row(row: Row, families: Sequence[str], view: DataView, shown: Mapping[str, str], dtypes: Sequence[str]) -> View:
@@ -262,6 +332,7 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
         for row in item.winners
         if not context.label or row["digest"] == shown[item.name]
     )
+    went_on = {item.digest for item in (*outlined.current, *outlined.published) if not item.isolated}
     # Those of the lab's tests of itself are not to be counted among them.
     counts = status_counts(item.counts for item in outlined.current if not item.self_test)
     verdicts = dict.fromkeys(map(str, READING_ORDER), 0) | {str(each.status): each.claims for each in counts}
@@ -269,7 +340,7 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
     view = DataView(data)
     attention = [row for row in decision_rows(context) if row.attention]
     front = View(
-        grid=grid_view(shapes, shown),
+        grid=grid_view(shapes, shown, went_on, context.trust),
         verdicts=[(each, view.figure("verdicts", each.status)) for each in counts],
         claims=view.figure("claims"),
         news=None if context.label else news(outlined.published),

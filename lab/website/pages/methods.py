@@ -6,15 +6,17 @@ from itertools import chain
 from types import SimpleNamespace as View
 from typing import Any
 
-from lab.definition.publication import Publication
+from lab.definition.publication import Limits, Publication
 from lab.verdict.audit.finding import Finding
 from lab.verdict.audit.rules import RULES, audit
+from lab.verdict.datasheet import Datasheet, datasheet
 from lab.website import format
 from lab.website.data.judged import json_text
 from lab.website.data.judged_cache import audits
 from lab.website.data.typed import plain_json
 from lab.website.figure import DataView, Sentence, sentence
 from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
+from lab.website.pages.outline import outlines
 from lab.website.table import (
     Constant,
     PageTable,
@@ -32,27 +34,33 @@ from lab.website.table import (
 
 
 def methods_page(
-    publications: Sequence[Publication], own: Sequence[Mapping[str, Any]], experiments: Collection[str] = ()
-) -> View:
-    """`own`: what the guard said of each page of this site, by `guarded`; `experiments`: those that have a page."""
+    publications: Sequence[Publication], own: Sequence[Mapping[str, Any]], experiments: Collection[str] = (),
+    gpus: Sequence[str] = (),
+) -> View:  # fmt: skip
+    """`own`: what the guard said of each page of this site, by `guarded`; `experiments`: those that have a page;
+    `gpus`: those that this site's runs were measured on."""
     data = methods_data(publications, own)
     view = DataView(data)
     return View(
         lede=_lede(view), own=_own(view),
         own_pages=tuple(_own_page(each, view) for each in own if each["found"]["findings"]), rules=_rules(view),
         publications=[_publication(each, view, experiments) for each in publications],
-        limits=_limits(publications), data=data,
+        limits=_limits(publications, gpus), data=data,
     )  # fmt: skip
 
 
 def methods_pages(context: SiteContext) -> Iterator[PageGroup]:
     """methods/index.html, its data and its tables."""
     names = [item.name for item in context.current]
-    yield PageGroup(name="methods", shows=[list(context.guarded), names], make=partial(_pages, context.guarded, names))
+    gpus = sorted({item.machine_name for item in outlines(context).published if not item.on_cpu})
+    shows = [list(context.guarded), names, gpus]
+    yield PageGroup(name="methods", shows=shows, make=partial(_pages, context.guarded, names, gpus))
 
 
-def _pages(guarded: Sequence[Mapping[str, Any]], experiments: Sequence[str]) -> Iterator[Output]:
-    page = methods_page(audits(), guarded, experiments)
+def _pages(
+    guarded: Sequence[Mapping[str, Any]], experiments: Sequence[str], gpus: Sequence[str]
+) -> Iterator[Output]:  # fmt: skip
+    page = methods_page(audits(), guarded, experiments, gpus)
     yield Document(path="methods/index.html", template="methods.html", view={"methods": page})
     yield Attachment(path="methods/data.json", content=json_text(page.data))
     yield from _tables(page)
@@ -203,9 +211,14 @@ def _finding_row(view: DataView) -> TableRow:
     return table_row(place, view.amount("printed"), view.amount("allowed"), Constant(view.sentence("words")))
 
 
-def _limits(publications: Sequence[Publication]) -> PageTable:
-    """What the makers say of the audited GPUs."""
-    known = {table.limits.gpu: table.limits for publication in publications for table in publication.tables}
+def _limits(publications: Sequence[Publication], gpus: Sequence[str]) -> PageTable:
+    """What the makers say of this site's own GPUs, and of the audited ones; each once, though it has two names."""
+    own = [sheet for gpu in gpus if (sheet := datasheet(gpu))]
+    audited = [table.limits for publication in publications for table in publication.tables]
+    every: list[Datasheet | Limits] = [*own, *audited]
+    known: dict[tuple[float, float, str], Datasheet | Limits] = {}
+    for limits in every:
+        known.setdefault((limits.bytes_per_second, limits.l2_bytes, limits.source), limits)
     rows = [
         table_row(
             Constant((limits.gpu,)),

@@ -123,10 +123,16 @@ def outline(item: Judged, history: Sequence[Judged] = ()) -> View:
         name=plan.name, title=plan.title, question=plan.question, self_test=plan.self_test, digest=item.digest,
         on_cpu=item.on_cpu, machine_name=item.machine_name, measured_utc=item.measured_utc,
         finished_utc=item.finished_utc, counts=verdict_counts(item), winners=winners(item, history),
+        isolated=_isolated(item),
         claims=[(claim.name, claim_sentence(claim)) for claim in plan.claims],
         cases=[(case.name, case_label(case)) for case in plan.cases],
         phrases=quoted(item),
     )  # fmt: skip
+
+
+def _isolated(item: Judged) -> bool:
+    """Whether the host waited for each timed call; of what was not measured nothing has to be said."""
+    return bool(item.evidence.get("isolated", True))
 
 
 def past_outlines(history: Sequence[Judged]) -> Iterator[View]:
@@ -140,7 +146,8 @@ def past_outlines(history: Sequence[Judged]) -> Iterator[View]:
             name=item.plan.name, title=item.plan.title, digest=item.digest, run_id=item.evidence["run_id"],
             finished_utc=item.finished_utc, cut_short=bool(item.evidence["cut_short"]),
             machine={name: item.machine[name] for name in MACHINE}, machine_name=item.machine_name,
-            on_cpu=item.on_cpu, counts=verdict_counts(item), turned=[_turned(item, each) for each in turned],
+            on_cpu=item.on_cpu, isolated=_isolated(item), sweeps=item.evidence["sweeps"], counts=verdict_counts(item),
+            turned=[_turned(item, each) for each in turned],
             entries=[asdict(entry) for entry in entries[item.digest]],
             phrases=quoted(item),
         )  # fmt: skip

@@ -207,7 +207,12 @@ def is_short(item: Judged, case: str, profile: str) -> bool:
 def host_went_on(item: Judged, case: str, profile: str) -> bool:
     """Whether a time may be clearly too long, because the host enqueued more work meanwhile."""
     p50 = item.cell(case, profile).get("p50_seconds")
-    return p50 is not None and p50 < LONG_SECONDS and not item.evidence["isolated"]
+    return p50 is not None and is_lengthened(p50) and not item.evidence["isolated"]
+
+
+def is_lengthened(seconds: float) -> bool:
+    """Whether what a busy host adds to a time is a clear part of it."""
+    return seconds < LONG_SECONDS
 
 
 def faster_cold(item: Judged, case: str, profile: str) -> tuple[str, ...]:
@@ -221,7 +226,7 @@ def clock_note(item: Judged, case: str, profile: str, view: DataView) -> Sentenc
     """Of one cell in device_cold, computed from its data; none where there is nothing to say."""
     events = view.figure("evidence", "median_empty_seconds", show=format.brief_time)
     if is_short(item, case, profile) and events and events.value:
-        return ("two events alone read ", events, " of it")
+        return (events, " of this is the timer itself")
     return ()
 
 

@@ -33,7 +33,7 @@ def same_part(view: DataView) -> Part:
     totals = [(("same",), "All"), (("controls",), "Controls of all other runs")]
     places += [(path, name) for path, name in totals if places and view.value(*path, "comparisons")]
     return trust_part(
-        "same", "The same function under two names, case by case",
+        "same", "Is the same function under two names told apart?",
         "Each session is judged like a run of its own. The goal: at most one called faster, and at most 16 in 200 "
         "intervals without 1.",
         columns, (row(view.at(*path), columns, case=name) for path, name in places),

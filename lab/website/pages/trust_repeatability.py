@@ -7,6 +7,7 @@ from lab.verdict.pooled import FEWEST_RUNS
 from lab.verdict.repeatability import CHANGED, FLIPPED, HOLDING, ZERO
 from lab.verdict.statistics import CONFIDENCE, per_cent
 from lab.website.figure import DataView, Sentence, joined, sentence
+from lab.website.pages.labels import listed
 from lab.website.pages.trust_part import Part, trust_part
 from lab.website.table import PageTable, column, named, row
 
@@ -32,8 +33,8 @@ def repeatability_part(view: DataView) -> Part:
     """Of pairs of runs of one source and sampling on one GPU model. No rows where no run was repeated."""
     repeats = (view.value("repeatability") or {}).items()
     places = [(view.at("repeatability", number), pairs) for number, pairs in repeats]
-    rows = (row(at, REPEATABILITY, claims=_kind(pairs)) for at, pairs in places)
-    whole = [row(at, WHICH, claims=_kind(pairs), which=", ".join(pairs["run_ids"])) for at, pairs in places]
+    rows = (row(at, REPEATABILITY, claims=_claims(pairs)) for at, pairs in places)
+    whole = [row(at, WHICH, claims=_claims(pairs), which=", ".join(pairs["run_ids"])) for at, pairs in places]
     part = trust_part(
         "repeatability", "Does a verdict hold when the run is repeated?",
         "Each row compares all pairs of runs of one source on one GPU model that take the same samples in a sweep, "
@@ -86,10 +87,15 @@ def _repeats_that_lack(view: DataView) -> Iterator[Sentence]:
         )
         rest = f"{'no other experiment' if told else 'no experiment'} has more than one"
         met = all(each["most"] >= FEWEST_RUNS for each in here.values())
-        wish = f"Wished for on {gpu}: {FEWEST_RUNS} runs of one source of every experiment. "
+        wish = f"Goal on {gpu}: {FEWEST_RUNS} runs of one source of every experiment. "
         left_out = " Tests of the lab itself and samples of the zoo are left out."
         others = ("; " if told else "", rest) if once else ()
         yield (wish, "It is met: " if met else "It is not met: ", *told, *others, ".", left_out)
+
+
+def _claims(pairs: Mapping[str, Any]) -> str:
+    """Of which kind they are, and of which experiments: few have runs to compare."""
+    return f"{_kind(pairs)}: {listed([each['experiment'] for each in pairs['experiments']])}"
 
 
 def _kind(pairs: Mapping[str, Any]) -> str:

@@ -88,10 +88,18 @@ def _shown(items: Sequence[Judged]) -> list[Part]:
 def _pages(gpus: Mapping[str, Sequence[Part]]) -> Iterator[Output]:
     data = zoo_data(gpus)
     view = DataView(data)
-    views = [_gpu(gpu, parts, view.at("gpus", gpu)) for gpu, parts in gpus.items()]
+    ends = _ends(data)
+    views = [_gpu(gpu, parts, view.at("gpus", gpu), ends) for gpu, parts in gpus.items()]
     yield Document(path=PAGE, template="zoo.html", view={"gpus": views})
     yield Attachment(path="zoo/data.json", content=data_text(data, "zoo/data.json", "zoo"))
     yield csv_table("zoo/shapes.csv", ("gpu", *COLUMNS), _standings(data))
+
+
+def _ends(data: Mapping[str, Any]) -> tuple[float, float]:
+    """The smallest and the largest ratio: all charts share an axis, so that they can be compared by eye."""
+    scopes = [scope for gpu in data["gpus"].values() for scope in gpu["scopes"].values()]
+    ratios = [each["ratio"] for scope in scopes for each in scope["cases"].values()] or [1.0]
+    return min(ratios), max(ratios)
 
 
 def _standings(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -100,7 +108,8 @@ def _standings(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
             yield from ((gpu, *(each[name] for name in COLUMNS)) for each in scope["cases"].values())
 
 
-def _gpu(gpu: str, parts: Sequence[Part], view: DataView) -> View:
+def _gpu(gpu: str, parts: Sequence[Part], view: DataView, ends: tuple[float, float]) -> View:
+    """`ends`: the smallest and the largest ratio of all that is drawn."""
     items = [part.item for part in parts]
     first, show = items[0], ratio(set(view.value("levels").values()))
     return View(
@@ -109,28 +118,67 @@ def _gpu(gpu: str, parts: Sequence[Part], view: DataView) -> View:
         in_place=any(len({claim.subject for claim in item.plan.claims}) > 1 for item in items),
         goal=_goal(view, first.plan.scopes), shapes=view.figure("shapes"),
         screened=any(map(is_screening, items)), levels=_levels(view),
-        lede=sentence(
+        lede=(*_level_at(parts, view), *sentence(
             view,
-            "In CUDA graphs the lab's kernel is level with the best rival or ahead at "
-            "{scopes/graph/all/level_cases} of {scopes/graph/all/cases} shapes, with nothing cached at "
-            "{scopes/device_cold/all/level_cases} of {scopes/device_cold/all/cases}. At the median shape the best "
-            "rival takes {scopes/graph/all/median:ratio} our time in graphs and "
+            " At the median shape the best rival takes {scopes/graph/all/median:ratio} our time in graphs and "
             "{scopes/device_cold/all/median:ratio} with nothing cached; at our worst, "
             "{scopes/graph/all/smallest:ratio} and {scopes/device_cold/all/smallest:ratio}. These are medians. The "
             "rules for claims, which ask for certainty, find it level with every rival at {scopes/graph/proven} and "
             "{scopes/device_cold/proven}.",
             ratio=show,
-        ),
+        )),
         scopes=[
-            _scope(scope, parts, view.at("scopes", scope), short(first.digest), show) for scope in first.plan.scopes
+            _scope(scope, parts, view.at("scopes", scope), short(first.digest), show, ends)
+            for scope in first.plan.scopes
         ],
     )  # fmt: skip
 
 
+def _by_level(view: DataView) -> list[list[str]]:
+    """The operators of each level, those of the usual level first."""
+    levels: Mapping[str, float] = view.value("levels")
+    return sorted(grouped(levels, lambda operator: str(levels[operator])).values(), key=len, reverse=True)
+
+
+def _level_at(parts: Sequence[Part], view: DataView) -> Words:
+    """At how many shapes ours is level, told apart for each level: one bar says less than another."""
+    usual, *others = _by_level(view)
+    left_out = [operator_title(operator) for alike in others for operator in alike]
+    of_operators = f" of other operators than {listed(left_out)}" if others else ""
+    told: Words = (
+        "In CUDA graphs the lab's kernel is level with the best rival or ahead at "
+        f"{_counted(view, 'graph', usual)} shapes{of_operators}, with "
+        f"nothing cached at {_counted(view, 'device_cold', usual)}.",
+    )
+    bar = view.figure("levels", usual[0], show=str)
+    of_others = (
+        (f" {listed([*map(operator_title, alike)])}, with a bar of ", view.figure("levels", alike[0], show=str),
+         f", is level at {_counted(view, 'graph', alike)} in graphs, of which "
+         f"{_reached(parts, view, 'graph', alike, usual[0])} at ", bar,
+         f", and at {_counted(view, 'device_cold', alike)} with nothing cached, of which "
+         f"{_reached(parts, view, 'device_cold', alike, usual[0])} at ", bar, ".")
+        for alike in others
+    )  # fmt: skip
+    return (*told, *joined(of_others, ""))
+
+
+def _counted(view: DataView, scope: str, operators: Sequence[str]) -> str:
+    """'21 of 24'."""
+    found = view.value("scopes", scope, "operators") or {}
+    told = [found[operator] for operator in operators if operator in found]
+    return f"{sum(each['level_cases'] for each in told)} of {sum(each['cases'] for each in told)}"
+
+
+def _reached(parts: Sequence[Part], view: DataView, scope: str, operators: Sequence[str], other: str) -> int:
+    """At how many shapes of these operators the ratio reaches the level of another operator."""
+    names = {case.name for part in parts if operator_of(part.item) in operators for case in part.cases}
+    cases, level = view.value("scopes", scope, "cases") or {}, view.value("levels", other)
+    return sum(cases[name]["ratio"] >= level for name in names & cases.keys())
+
+
 def _levels(view: DataView) -> Words:
     """'0.98': that of most operators, and where others differ '0.98 (Matmul: 0.9)'."""
-    levels: Mapping[str, float] = view.value("levels")
-    most, *others = sorted(grouped(levels, lambda operator: str(levels[operator])).values(), key=len, reverse=True)
+    most, *others = _by_level(view)
     level = view.figure("levels", most[0], show=str)
     told = (
         (f"{listed([*map(operator_title, alike)])}: ", view.figure("levels", alike[0], show=str)) for alike in others
@@ -204,8 +252,10 @@ def _goal(view: DataView, scopes: Sequence[str]) -> str:
     return " and ".join(f"{words} {listed(places)}" for words, places in said.items()) or "not yet tried"
 
 
-def _scope(scope: str, parts: Sequence[Part], view: DataView, run: str, show: Show) -> View:
-    """`run` tells the ids of two GPUs apart; `show` writes a ratio."""
+def _scope(
+    scope: str, parts: Sequence[Part], view: DataView, run: str, show: Show, ends: tuple[float, float]
+) -> View:  # fmt: skip
+    """`run` tells the ids of two GPUs apart; `show` writes a ratio; charts go from one of `ends` to the other."""
     by_operator, by_rival, shapes = _spread("Operator", show), _spread("Rival", show), _shapes(show)
     title, items = scope_title(scope), [part.item for part in parts if not part.again]
     cases = {case.name: (case_label(case), part.item) for part in parts for case in part.cases}
@@ -213,7 +263,7 @@ def _scope(scope: str, parts: Sequence[Part], view: DataView, run: str, show: Sh
     return View(
         id=f"{scope}-{run}", title=title,
         chart=strips(f"zoo-{scope}-{run}", f"{title}: best rival's time over ours",
-                     [_strip(each, view) for each in items], BAND, "Right of 1 ours is faster"),
+                     [_strip(each, view) for each in items], BAND, ends, "Right of 1 ours is faster"),
         operators=_table(f"{title}, by operator", by_operator, [
             row(view.at("operators", operator_of(item)), by_operator,
                 operator=Link(operator_title(operator_of(item)), verdict_link(item)))
