@@ -11,10 +11,11 @@ Tried on an H200: splitting costs 3 to 5 % if sequences and heads already give e
 a page in the same iteration as its keys costs 10 to 20 %, because the loads for the next tile then wait for it. One or
 two warps, or tiles of 32 keys, gain nothing.
 
-Goal missed: the speed of PyTorch's cuDNN backend. On an H200 (run h200-attention-2026-11-23) 16 sequences of 8192 with
-32 heads over 8 reach 0.979 of it in single calls and 0.990 in CUDA graphs, 64 sequences of 4096 with 28 heads over 4
-0.983 and 0.984, and one of 131,072 with as many heads 1.001 and 0.997. On an H100 (run h100-attention-2026-11-26) they
-reach 0.988 and 0.989, 0.997 and 1.001, and 1.019 and 0.970. Why the longest is behind in graphs there is not known.
+Goal: the speed of PyTorch's cuDNN backend. On an H100 (run h100-decode-2026-11-27) 16 sequences of 8192 with 32 heads
+over 8 reach 0.997 of it in single calls and 0.999 in CUDA graphs, which is too near to call; 64 sequences of 4096 with
+28 heads over 4 1.005 and 1.009, and one of 131,072 with as many heads 1.020 and 1.013. There they reached 0.988 and
+0.989, 0.997 and 1.001, and 1.019 and 0.970 with two programs a multiprocessor (run h100-attention-2026-11-26). On an
+H200 only the former rule was published (run h200-attention-2026-11-23).
 """
 
 from collections.abc import Callable, Iterator

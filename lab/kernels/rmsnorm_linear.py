@@ -15,7 +15,7 @@ product; each row of sums is multiplied by its factor at the end.
   contains w already (`fold_norm_weight`, called once), a small kernel computes the rows' factors from x, and the
   product's epilogue applies them. Otherwise `rmsnorm` normalises x before the product.
 
-Goal missed: 49 µs for 16 rows with 18,944 outputs, in graphs on an H100; it is 50.5 (run h100-linear-2026-11-26-c).
+Goal missed: 49 µs for 16 rows with 18,944 outputs, in graphs on an H100; it is 49.5 (run h100-linear-2026-11-27).
 Reading W at 2.92 TB/s takes 46.5. About 3 µs lie between one product and the next: a block of the product holds nearly
 all shared memory, and the next product's blocks begin only when it leaves. Tried without gain on an H100, in graphs and
 in one process, where the rule took 49.7:
