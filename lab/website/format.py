@@ -55,8 +55,10 @@ def ratio(value: float, low: float, high: float, threshold: float | None = None,
 
 
 def interval(low: float, high: float, threshold: float | None = None, brief: bool = False) -> str:
-    """'[1.331, 1.337]'."""
+    """'[1.331, 1.337]'. A brief one has more than three significant digits where both ends would read the same."""
     places = brief_places(low) if brief else ratio_places(low, high)
+    if f"{low:.{places}f}" == f"{high:.{places}f}":
+        places = ratio_places(low, high)
     show = beside(threshold, lambda v: f"{v:.{places}f}")
     return f"[{show(low)}, {show(high)}]"
 

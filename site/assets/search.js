@@ -19,9 +19,21 @@
 
   function plain(text) { return " " + tokens(text).join(" "); }
 
-  // A size is one from its first digit on; a word may be a part of one.
+  function has(text, word) { return text.indexOf(word) >= 0; }
+
+  function isSize(word) { return /^[0-9]/.test(word); }
+
+  // A size is one from its first digit on, at any place in a shape; a word may be a part of one.
   function fits(text, words) {
-    return words.every(function (word) { return text.indexOf((/^[0-9]/.test(word) ? " " : "") + word) >= 0; });
+    return words.every(function (word) { return isSize(word) ? has(text, " " + word) || has(text, "x" + word) : has(text, word); });
+  }
+
+  // Whether sizes are whole ones: 16x3584 is also the beginning of 16x3584x3584, and 409 of 4096.
+  function isWhole(text, words) {
+    return words.filter(isSize).every(function (word) {
+      var ends = has(word, "x") ? [" "] : [" ", "x"];
+      return ends.some(function (before) { return ends.some(function (after) { return has(text, before + word + after); }); });
+    });
   }
 
   function add(to, tag, text, name) {
@@ -136,11 +148,28 @@
     if (!winners) { load(); return; }
     var picked = groups.map(function (group) { return (group.all.find(function (each) { return each.checked; }) || { dataset: {} }).dataset.word; });
     var hits = winners.rows.filter(function (row) { return fits(what(row), rest) && (!picked[2] || row[6] === picked[2]); });
-    // 16x3584 is also the beginning of 16x3584x3584: the shape of just that size comes first.
-    var ended = rest.map(function (word) { return /^[0-9]/.test(word) ? word + " " : word; });
-    hits = preferred(hits, function (row) { return fits(what(row) + " ", ended); });
-    hits = preferred(hits, function (row) { return winners.modes[row[1]] === picked[0] && row[0] === picked[1]; });
-    if (hits.length <= MOST_ANSWERS) { hits.forEach(answer); }
+    hits = preferred(hits, function (row) { return isWhole(what(row) + " ", rest); });
+    hits = preferred(hits, function (row) { return row[0] === picked[1]; });
+    hits = preferred(hits, function (row) { return winners.modes[row[1]] === picked[0]; });
+    if (hits.length > MOST_ANSWERS) { hits = preferred(hits, function (row) { return !apart(row); }); }
+    if (!hits.length || hits.length > MOST_ANSWERS) { return; }
+    hits.sort(function (one, other) { return apart(one) - apart(other); }).forEach(answer);
+    var missing = elsewhere(hits, picked);
+    if (missing) { said.textContent = missing; none.hidden = true; }
+
+    // How far an operator's name is from what was typed: "matmul" is Matmul, begins another, and is within FP8 matmul.
+    function apart(row) {
+      var typed = tokens(row[4]).map(function (word) { return rest.indexOf(word) >= 0; });
+      return typed.indexOf(false) < 0 ? 0 : typed[0] ? 1 : 2;
+    }
+  }
+
+  // What to say of answers that are not of the GPU, or not of the call, that is chosen.
+  function elsewhere(hits, picked) {
+    function among(name) { return hits.map(name).filter(function (each, place, all) { return all.indexOf(each) === place; }); }
+    var gpus = among(function (row) { return row[0]; }), modes = among(function (row) { return winners.modes[row[1]]; });
+    if (gpus.indexOf(picked[1]) < 0) { return "Not measured on " + picked[1] + "; on " + gpus.join(" and ") + ":"; }
+    return modes.indexOf(picked[0]) < 0 ? "Not measured as “" + picked[0] + "” on " + picked[1] + "; as “" + modes.join("” and “") + "”:" : "";
   }
 
   function answer(row) {

@@ -45,3 +45,4 @@ def test_an_interval_that_ends_short_of_a_threshold_is_seen_to() -> None:
     assert format.interval(0.991, 1.0196, 1.02) == "[0.991, 1.0196]"
     assert format.ratio(1.0197, 1.01, 1.04, 1.02) == "1.0197×"
     assert format.interval(1.0199, 1.14, 1.02, brief=True) == "[1.0199, 1.14]"
+    assert format.interval(1.0163, 1.0246, brief=True) == "[1.016, 1.025]"  # not [1.02, 1.02]
