@@ -10,8 +10,8 @@ the speed of cuBLAS to 1.07 by tiles of 128 × 224, 640 × 5120 × 13,824 from 1
 - 784 × 1504 × 3000 (0.68), 1000 × 3000 × 3000 (0.85) and 3000 × 3000 × 3000 (0.88), where a row of a tile lies in two
   lines, and programs share tiles of b only.
 - 784 × 4096 × 4096 (0.84) and 1152 × 4096 × 11,008 (0.89), where no tile fills the waves.
-- 128 × 128 × 1000 (0.87), which takes 6 µs, and 64 × 4608 × 3584: 0.94 if the weight comes from memory, 0.67 if it is in
-  the cache, where splits would be faster (0.96) that are slower from memory (0.85).
+- 128 × 128 × 1000 (0.87), which takes 6 µs, and 64 × 4608 × 3584: 0.94 if the weight comes from memory, 0.67 if it is
+  in the cache, where splits would be faster (0.96) that are slower from memory (0.85).
 - 513, 1025 and 2049 rows of 4096 × 4096 (0.84, 0.86 and 0.80), where a row of tiles has one row of y. cuBLAS seems to
   have tiles of 192 rows.
 Wrong in one sweep of three (run h100-zoo-products-2026-11-26-b): 1 × 5003 × 32,769 in float16, by 4.75 times the
