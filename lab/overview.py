@@ -192,8 +192,8 @@ def describe_validity(study: Study) -> Iterator[str]:
 def describe_repeats(repeats: Sequence[Repeatability], constants: Estimates) -> Iterator[str]:
     """How often a repeated run agrees, beside the goals, and what the constants of the rules would be."""
     for each in repeats:
-        kind = "torch.compile with one cache" if each.one_draw else "all other claims"
-        yield f"{each.gpu}, {kind}: {each.runs} runs on {each.boards} boards, {each.pairs} pairs of claims at cases"
+        counted = f"{each.runs} runs on {each.boards} boards, {each.pairs} pairs of claims at cases"
+        yield f"{each.gpu}, {each.kind}: {counted}"
         yield (
             f"  {per_cent(each.holding_share, 1)} of the intervals hold the other speed-up (goal {per_cent(HOLDING)}), "
             f"{per_cent(each.zero_share, 1)} of the differences are within error (goal {per_cent(ZERO)})"

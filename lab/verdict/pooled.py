@@ -36,12 +36,13 @@ class RepeatKey:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """The verdict and speed-up of a claim at a case in one run."""
+    """The verdict and speed-up of a claim at a case in one run. `compiled`: a side is compiled at run time."""
 
     run_id: str
     boards: tuple[str, ...]
     verdict: Verdict
     speedup: Speedup
+    compiled: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,8 +86,7 @@ def by_place(runs: Sequence[RunResult], one_code: bool = False) -> dict[RepeatKe
     out. `one_code`: the runs are known to have measured one code, whatever else of the source changed."""
     groups: dict[RepeatKey, list[Seen]] = {}
     for run in runs:
-        for place, verdict, speedup in _weighed(run, "" if one_code else source_of(run)):
-            seen = Seen(run_id=run.plan.run_id, boards=run.boards, verdict=verdict, speedup=speedup)
+        for place, seen in _weighed(run, "" if one_code else source_of(run)):
             groups.setdefault(place, []).append(seen)
     return groups
 
@@ -101,12 +101,13 @@ def source_of(run: RunResult) -> str:
     return " ".join((run.start.source_digest, machine.torch, machine.triton, *libraries))
 
 
-def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Verdict, Speedup]]:
+def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Seen]]:
     if run.machine.device != "cuda":
         return
     for experiment in run.experiments:
         if experiment.plan.self_test:
             continue
+        compiled = {profile.name for profile in experiment.plan.profiles if profile.recompiles}
         for result in experiment.claims:
             claim = result.claim
             for case, verdict in result.verdicts.items():
@@ -121,4 +122,7 @@ def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Verdict, 
                         source=source,
                         sampling=run.plan.protocol.sampling,
                     )
-                    yield place, verdict, verdict.speedup
+                    yield place, Seen(
+                        run_id=run.plan.run_id, boards=run.boards, verdict=verdict, speedup=verdict.speedup,
+                        compiled=not compiled.isdisjoint((claim.subject, claim.baseline)),
+                    )  # fmt: skip

@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from lab.verdict.judge import Status
 from lab.verdict.pooled import Seen, board_count, by_place
@@ -16,6 +17,14 @@ from lab.verdict.statistics import Speedup, wilson
 
 Pair = tuple[str, Seen, Seen]  # the experiment, and what two runs saw
 HOLDING, ZERO, CHANGED, FLIPPED = 0.85, 0.93, 0.04, 0.0  # goals: the first two at least, the others at most
+
+
+class Kind(StrEnum):
+    """What the two sides of a claim are."""
+
+    FIXED = "fixed kernels"
+    FRESH = "torch.compile, fresh caches"
+    ONE_CACHE = "torch.compile, one cache"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,12 +41,12 @@ class PairsOf:
 class Repeatability:
     """Pairs of runs of one source and sampling on GPUs of one model; the unit is a claim at a case.
 
-    `one_draw`: those that rest on one choice of an autotuner, which are counted by themselves. `holding` is out of
-    twice as many intervals as there are pairs.
+    Claims about compiled code are counted by themselves, because a compiler chooses among its kernels by measuring.
+    `holding` is out of twice as many intervals as there are pairs.
     """
 
     gpu: str
-    one_draw: bool
+    kind: Kind
     boards: int
     run_ids: tuple[str, ...]
     pairs: int
@@ -90,12 +99,17 @@ class RunsOfOneSource:
 def repeatability(runs: Sequence[RunResult], one_code: bool = False) -> tuple[Repeatability, ...]:
     """By GPU model. Runs of different sources are not compared, unless the caller knows that they measured the same
     code."""
-    groups: dict[tuple[str, bool], list[Pair]] = {}
+    groups: dict[tuple[str, Kind], list[Pair]] = {}
     for place, seen in by_place(runs, one_code).items():
         for one, other in itertools.combinations(seen, 2):
-            one_draw = one.verdict.one_draw or other.verdict.one_draw
-            groups.setdefault((place.gpu, one_draw), []).append((place.experiment, one, other))
-    return tuple(_counted(gpu, one_draw, pairs) for (gpu, one_draw), pairs in sorted(groups.items()))
+            groups.setdefault((place.gpu, _kind(one, other)), []).append((place.experiment, one, other))
+    return tuple(_counted(gpu, kind, pairs) for (gpu, kind), pairs in sorted(groups.items()))
+
+
+def _kind(one: Seen, other: Seen) -> Kind:
+    if one.verdict.one_draw or other.verdict.one_draw:
+        return Kind.ONE_CACHE
+    return Kind.FRESH if one.compiled or other.compiled else Kind.FIXED
 
 
 def runs_of_one_source(runs: Sequence[RunResult]) -> tuple[RunsOfOneSource, ...]:
@@ -116,12 +130,12 @@ def runs_of_one_source(runs: Sequence[RunResult]) -> tuple[RunsOfOneSource, ...]
     return tuple(sorted(counted, key=lambda each: (each.gpu, -each.most, each.experiment)))
 
 
-def _counted(gpu: str, one_draw: bool, found: Sequence[Pair]) -> Repeatability:
+def _counted(gpu: str, kind: Kind, found: Sequence[Pair]) -> Repeatability:
     pairs = [(one, other) for _, one, other in found]
     seen = [each for pair in pairs for each in pair]
     return Repeatability(
         gpu=gpu,
-        one_draw=one_draw,
+        kind=kind,
         boards=board_count(seen),
         run_ids=tuple(sorted({each.run_id for each in seen})),
         pairs=len(pairs),

@@ -5,11 +5,11 @@ import math
 
 import numpy as np
 import pytest
-from factory import LARGE, SMALL, machine, plan_of, records_of, small_experiment
+from factory import FAST, LARGE, SMALL, machine, plan_of, profile, records_of, small_experiment
 
 from lab.verdict.estimates import estimates
 from lab.verdict.pooled import pooled
-from lab.verdict.repeatability import PairsOf, repeatability, runs_of_one_source
+from lab.verdict.repeatability import Kind, PairsOf, repeatability, runs_of_one_source
 from lab.verdict.results import RunResult, judge_run
 
 
@@ -29,7 +29,19 @@ def test_runs_that_agree_hold_each_others_estimates() -> None:
     (agreement,) = repeatability([run("a"), run("b", board="b"), run("c")])
     assert (agreement.runs, agreement.boards, agreement.pairs) == (3, 2, 3)
     assert agreement.holding_share == agreement.zero_share == 1
-    assert (agreement.changed, agreement.flipped, agreement.one_draw) == (0, 0, False)
+    assert (agreement.changed, agreement.flipped, agreement.kind) == (0, 0, Kind.FIXED)
+
+
+def test_claims_about_compiled_code_are_counted_apart() -> None:
+    def compiled(name: str, fresh: bool) -> RunResult:
+        plan = plan_of(name, experiments=[small_experiment(profiles=(profile("plain", recompiles=True), FAST))])
+        plan = dataclasses.replace(plan, protocol=dataclasses.replace(plan.protocol, fresh_caches=fresh))
+        times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 24e-6}
+        return judge_run(plan, records_of(plan, times, noise=0.001, seed=sum(map(ord, name)), on=machine("cuda")))
+
+    (fresh,) = repeatability([compiled("a", True), compiled("b", True)])
+    (once,) = repeatability([compiled("c", False), compiled("d", False)])
+    assert (fresh.kind, once.kind) == (Kind.FRESH, Kind.ONE_CACHE)
 
 
 def test_runs_that_do_not_agree_are_counted() -> None:
