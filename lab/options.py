@@ -1,4 +1,4 @@
-"""What `lab plan`, `run`, `benchmark` and `tune` accept on the command line."""
+"""What `lab plan`, `run`, `benchmark`, `tune` and `zoo` accept on the command line."""
 
 import argparse
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ import pytest
 import lab
 from lab.evidence.source import ROOT
 
-ROOMS = sorted((ROOT / "lab").rglob("*.py"))
+FILES = sorted((ROOT / "lab").rglob("*.py"))
 # What a GPU box may lack.
 ABSENT = {"mlflow", "plotly", "jinja2", "pandas", "yaml", "markdown_it", "ray"}
 # Imported by an experiment in short form when its author has it measured from a notebook, and never in a run.
@@ -51,8 +51,8 @@ def tops(path: Path) -> set[str]:
 
 @cache
 def reached(module: str) -> frozenset[str]:
-    """The rooms of the lab that a module imports, directly or through others, itself included."""
-    known = {name_of(path): path for path in ROOMS}
+    """The files of the lab that a module imports, directly or through others, itself included."""
+    known = {name_of(path): path for path in FILES}
     names: set[str] = set()
     waiting = {module}
     while waiting:
@@ -70,8 +70,8 @@ def test_kernels_know_torch_triton_and_one_another_only() -> None:
     for path in (ROOT / "lab" / "kernels").glob("*.py"):
         strange = tops(path) - set(sys.stdlib_module_names) - {"torch", "triton", "lab"}
         assert not strange, f"{path.name} imports {strange}"
-        rooms = {module for module in imports(path) if module.startswith("lab")}
-        assert all(module.startswith("lab.kernels.") for module in rooms), f"{path.name} imports {rooms}"
+        files = {module for module in imports(path) if module.startswith("lab")}
+        assert all(module.startswith("lab.kernels.") for module in files), f"{path.name} imports {files}"
 
 
 TRACKING = {
@@ -81,7 +81,7 @@ TRACKING = {
 
 
 @pytest.mark.parametrize(
-    ("package", "rooms"),
+    ("package", "files"),
     [
         ("mlflow", TRACKING),
         ("pynvml", {"lab.evidence.nvml"}),
@@ -92,27 +92,27 @@ TRACKING = {
         ("ray", {"lab.cluster.on_ray"}),
     ],
 )
-def test_a_package_has_its_own_room(package: str, rooms: set[str]) -> None:
-    assert importers(package) <= rooms
+def test_a_package_is_imported_by_few_files(package: str, files: set[str]) -> None:
+    assert importers(package) <= files
 
 
-def test_the_gpu_is_touched_by_the_launch_and_in_one_room_of_the_worker() -> None:
+def test_the_gpu_is_touched_by_the_launch_and_in_one_file_of_the_worker() -> None:
     touching = {
         name_of(path)
-        for path in ROOMS
+        for path in FILES
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("torch.cuda")
-    } | {name_of(path) for path in ROOMS if any(module.startswith("torch.cuda") for module in imports(path))}
+    } | {name_of(path) for path in FILES if any(module.startswith("torch.cuda") for module in imports(path))}
     assert touching == {"lab.worker.device", "lab.kernels.launch"}
 
 
-def rooms_of(package: str) -> list[str]:
-    return [name for name in map(name_of, ROOMS) if name.startswith(f"lab.{package}.")]
+def files_of(package: str) -> list[str]:
+    return [name for name in map(name_of, FILES) if name.startswith(f"lab.{package}.")]
 
 
-@pytest.mark.parametrize("name", [name for package in MEASURING for name in rooms_of(package)])
+@pytest.mark.parametrize("name", [name for package in MEASURING for name in files_of(package)])
 def test_the_measuring_path_works_without_the_packages_that_a_gpu_box_may_lack(name: str) -> None:
-    known = {name_of(path): path for path in ROOMS}
+    known = {name_of(path): path for path in FILES}
     for module in reached(name):
         assert not tops(known[module]) & ABSENT, f"{name} reaches {module}"
 
@@ -120,10 +120,10 @@ def test_the_measuring_path_works_without_the_packages_that_a_gpu_box_may_lack(n
 @pytest.mark.parametrize(
     "name",
     ["lab.definition.experiment", "lab.definition.plan", "lab.evidence.record", "lab.evidence.journal",
-     *rooms_of("verdict")],
+     *files_of("verdict")],
 )  # fmt: skip
 def test_what_is_measured_is_judged_without_torch(name: str) -> None:
-    known = {name_of(path): path for path in ROOMS}
+    known = {name_of(path): path for path in FILES}
     for module in reached(name):
         assert not tops(known[module]) & {"torch", "triton", "pynvml"}, f"{name} reaches {module}"
 
@@ -156,7 +156,7 @@ RECORDS = {"definition.plan", "evidence.record"}
 
 
 @pytest.mark.parametrize(
-    ("room", "forbidden"),
+    ("file", "forbidden"),
     [
         ("errors", {*RECORDS, "definition.experiment"}),
         ("definition.experiment", RECORDS),
@@ -189,14 +189,14 @@ RECORDS = {"definition.plan", "evidence.record"}
         ("supervisor.run", {"verdict.results", "verdict.judge"}),
     ],
 )  # fmt: skip
-def test_a_room_does_not_know_the_rooms_that_come_after_it(room: str, forbidden: set[str]) -> None:
-    rooms = {f"lab.{name}" for name in forbidden}
-    assert rooms <= {name_of(path) for path in ROOMS}, "a rule about a room that is gone"
-    assert not reached(f"lab.{room}") & rooms
+def test_a_file_does_not_know_the_files_that_come_after_it(file: str, forbidden: set[str]) -> None:
+    files = {f"lab.{name}" for name in forbidden}
+    assert files <= {name_of(path) for path in FILES}, "a rule about a file that is gone"
+    assert not reached(f"lab.{file}") & files
 
 
 def test_no_two_files_need_each_other() -> None:
-    known = {name_of(path): path for path in ROOMS}
+    known = {name_of(path): path for path in FILES}
     for name, path in known.items():
         behind = {module for module in imports(path) if module in known} - {name}
         assert not [module for module in behind if name in reached(module)], name
@@ -205,7 +205,7 @@ def test_no_two_files_need_each_other() -> None:
 def test_no_two_folders_need_each_other() -> None:
     """Those of the website are its own affair."""
     folders = {name: {name} for name in KNOWS}
-    for path in ROOMS:
+    for path in FILES:
         folder = name_of(path).split(".")[1] if path.parent.name != "lab" and "." in name_of(path) else ""
         if folder in folders:
             folders[folder] |= {module.split(".")[1] for module in imports(path) if module.startswith("lab.")}
@@ -215,14 +215,14 @@ def test_no_two_folders_need_each_other() -> None:
 
 def test_experiments_use_the_labs_public_names_and_kernels() -> None:
     for path in (ROOT / "experiments").glob("*.py"):
-        rooms = {module for module in imports(path) if module.partition(".")[0] == "lab"}
+        files = {module for module in imports(path) if module.partition(".")[0] == "lab"}
         public = {"lab", *(f"lab.{name}" for name in lab.__all__)}
-        assert all(module in public or module.startswith("lab.kernels") for module in rooms), f"{path.name}: {rooms}"
+        assert all(module in public or module.startswith("lab.kernels") for module in files), f"{path.name}: {files}"
 
 
-def test_no_room_is_a_drawer() -> None:
+def test_no_file_is_a_drawer() -> None:
     drawers = {"utils", "util", "common", "helpers", "helper", "misc"}
-    assert not {path.stem for path in ROOMS} & drawers
+    assert not {path.stem for path in FILES} & drawers
 
 
 def test_the_published_site_holds_no_python() -> None:

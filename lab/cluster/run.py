@@ -122,7 +122,7 @@ class _Several:
         self._tally = Tally(done, done + ahead + foreseen, self.say)
         self._work_off()
         for number in beyond:
-            wanted = extra_cells(self.plan, self.state.before(number), number)
+            wanted = extra_cells(self.plan, self.state.before(number))
             if not wanted:
                 break
             lacking = self.state.lacking(number, wanted)

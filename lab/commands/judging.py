@@ -42,9 +42,10 @@ def add_commands(add: Add) -> None:
         "nights (default 4000)",
     )  # fmt: skip
     sub.add_argument("--seed", type=int, default=2026, help="the same seed gives the same table (default 2026)")
-    sub.add_argument("--gate", action="store_true", help="simulate `lab compare` instead of verdicts")
-    sub.add_argument("--alarms", action="store_true", help="simulate `lab alarms` over months of nightly runs")
-    sub.add_argument("--keep", action="store_true", help="write the table that the policy page shows")
+    one = sub.add_mutually_exclusive_group()
+    one.add_argument("--gate", action="store_true", help="simulate `lab compare` instead of verdicts")
+    one.add_argument("--alarms", action="store_true", help="simulate `lab alarms` over months of nightly runs")
+    one.add_argument("--keep", action="store_true", help="write the table that the policy page shows")
 
 
 def judge(options: argparse.Namespace) -> int:
@@ -180,6 +181,8 @@ def simulate(options: argparse.Namespace) -> int:
     from lab.overview import describe_simulation
     from lab.verdict.simulated import COMPARISONS, PATH, missed, save, simulated
 
+    if options.runs is not None and options.runs < 1:
+        raise LabError(f"--runs is {options.runs}; accepted is 1 or more")
     if options.gate:
         return _simulate_gate(options.runs or PAIRS, options.seed)
     if options.alarms:

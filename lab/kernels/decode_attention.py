@@ -311,9 +311,10 @@ def decode_attention_rule(
     if programs > processors:
         wide = programs <= 2 * processors and not paged  # with pages, wide tiles cost 14 %
         return Configuration.of(KEYS=2 * keys if wide else keys, SPLITS=1, num_warps=4, num_stages=3)
-    splits = max(1, min(processors // programs, triton.cdiv(S, SHORTEST_SPLIT), MOST_SPLITS))
-    if processors // programs == 1 and programs < NEARLY_ALL * processors and S > SHORTEST_SPLIT:
-        return Configuration.of(KEYS=keys, SPLITS=2, num_warps=4, num_stages=3)
+    once, most = processors // programs, min(triton.cdiv(S, SHORTEST_SPLIT), MOST_SPLITS)
+    splits = max(1, min(once, most))
+    if splits == once and splits < most and splits * programs < NEARLY_ALL * processors:
+        return Configuration.of(KEYS=keys, SPLITS=min(2 * processors // programs, most), num_warps=4, num_stages=3)
     if triton.cdiv(S, splits) <= SHORT_SPLIT:
         return Configuration.of(KEYS=keys, SPLITS=splits, num_warps=4, num_stages=4)
     return Configuration.of(KEYS=2 * keys, SPLITS=splits, num_warps=4, num_stages=3)

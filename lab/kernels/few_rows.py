@@ -260,7 +260,7 @@ def _settle(x: Tensor, *tensors_and_options: Any) -> Callable[..., Any]:
     N = sizes[0] if paired else sum(sizes)
     apart = normed and not paired and M > MOST_NORMED and configuration is None
     inside = normed and not apart
-    chosen = configuration or few_rows_rule((M, N, K), x.itemsize, paired=paired, normed=inside)
+    chosen = configuration or few_rows_rule((M, N, K), paired=paired, normed=inside)
     ends = [0, 0]
     if not paired:
         ends = [sum(sizes[: number + 1]) if number + 1 < parts else 0 for number in range(MOST_PARTS - 1)]
@@ -356,9 +356,7 @@ def few_rows_configuration(
     )
 
 
-def few_rows_rule(
-    shape: tuple[int, ...], itemsize: int, *, paired: bool = False, normed: bool = False
-) -> Configuration:
+def few_rows_rule(shape: tuple[int, ...], *, paired: bool = False, normed: bool = False) -> Configuration:
     """For (M, N, K); N is the number of outputs of all layers together, `normed` whether x is normalised.
 
     One row: a step is loaded ahead; of few outputs there are few programs, so that each takes longer steps by more

@@ -24,9 +24,10 @@ from lab.kernels.early import wait_for_previous
 from lab.kernels.launch import Configuration, Launch, capability, stages_that_fit
 
 COMBINED = (128, 1024)  # fewest and most elements of y for which a program adds up the partial sums
-# Products that the matrix unit may add up. It cuts each sum off and does not round it, so that errors grow with their
-# number: with one large element, 1 × 5003 × 32,769 in float16 was wrong by 4.75 times the tolerance (run
-# h100-zoo-products-2026-11-26-b). Longer sums are added up in float32 after each step.
+# Products that the matrix unit may add up in `_gemm_kernel`. It cuts each sum off and does not round it, so that errors
+# grow with their number: with one large element, 1 × 5003 × 32,769 in float16 was wrong by 4.75 times the tolerance
+# (run h100-zoo-products-2026-11-26-b). Longer sums are added up in float32 after each step. The kernel for Hopper does
+# so only if asked to: it would need smaller tiles.
 LONGEST_SUM = 16_384
 _INTERPRETED = tl.constexpr(interpreting())
 

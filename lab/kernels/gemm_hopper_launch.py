@@ -148,12 +148,14 @@ def check_more_columns(product: Product, chosen: Configuration) -> None:
 
 
 def _check_changes(product: Product, chosen: Configuration) -> None:
-    if more_columns(chosen) and not takes_more_columns(product, chosen):
-        raise ValueError(
-            f"configuration: MORE_N is {more_columns(chosen)}; accepted is 0 on this GPU with Triton "
-            f"{triton.__version__}, and for a right operand with adjacent columns in tiles of {WGMMA_ROWS} rows that "
-            f"are not multiplied in turn"
-        )
+    if not more_columns(chosen) or takes_more_columns(product, chosen):
+        return
+    where = (
+        f"for a right operand with adjacent columns in tiles of {WGMMA_ROWS} rows that are not multiplied in turn"
+        if can_change(product.a.get_device())
+        else f"on this GPU with Triton {triton.__version__}"
+    )
+    raise ValueError(f"configuration: MORE_N is {more_columns(chosen)}; accepted is 0 {where}")
 
 
 def _check_turns(product: Product, chosen: Configuration) -> None:

@@ -16,8 +16,8 @@ the speed of cuBLAS to 1.07 by tiles of 128 × 224, 640 × 5120 × 13,824 from 1
   have tiles of 192 rows.
 Wrong in one sweep of three (run h100-zoo-products-2026-11-26-b): 1 × 5003 × 32,769 in float16, by 4.75 times the
 tolerance, with one large element in the input, because the matrix unit cuts off each of 2048 sums. It goes without the
-matrix unit since, and long sums of more rows are added up in float32 (LONGEST_SUM in gemm.py); `lab zoo` has not
-measured it again.
+matrix unit since, and other long sums of the kernel that loads by pointers are added up in float32 (LONGEST_SUM in
+gemm.py), not those of the kernel for Hopper. `lab zoo` has not measured it again.
 
 Tried on an H100, gain too small for the code: computing the transpose of y, whose tiles then have any multiple of 16
 rows. 784 × 4096 × 4096 went from 0.83 of cuBLAS to 0.96, 1152 × 4096 × 11,008 from 0.89 to 0.97 and 272 × 3584 × 18,944
@@ -54,19 +54,18 @@ from lab.kernels.gemm_hopper_launch import (
     takes_more_columns,
     writes_directly,
 )
-from lab.kernels.gemv import gemv_launch, gemv_rule
+from lab.kernels.gemv import ALIGNED, gemv_launch, gemv_rule
 from lab.kernels.launch import Configuration
 from lab.kernels.multicast import CLUSTER
 from lab.kernels.realign import LINE_BYTES, realign
 
-PROGRAMS = 132  # multiprocessors of an H100 or H200, for which the rule was made
+MULTIPROCESSORS = 132  # multiprocessors of an H100 or H200, for which the rule was made
 STEP_BYTES = LINE_BYTES  # of K in a step
 FEW_ROWS = 64  # up to here reading the weight is the limit
 POINTER_COLUMNS = 32  # of y: up to here products are faster by pointers
 POINTER_ROWS = 16  # of y: likewise
 FEWEST_COLUMNS = 64  # of a tile of the Hopper kernel
 SMALL = 128 * 128  # elements of y: up to here only K can be divided
-ALIGNED_DEPTH = 16  # of K, a multiple: else the kernel that loads by pointers loads single elements
 SMALL_ROWS = 512  # of y with up to 64 columns: up to here they are faster by pointers
 SHORT_DEPTH = 3072  # of K: up to here small products are faster by pointers, without splits
 LEAST_DEPTH = 512  # of K in a part: with less, adding the parts up costs more than it saves
@@ -145,7 +144,7 @@ def launchable(product: Product, chosen: Configuration) -> Configuration:
         return chosen
     M, itemsize = product.shape[0], product.a.itemsize
     if M <= FEW_ROWS and itemsize == 2:
-        return few_rows_rule(product.shape, powers_of_two=True)
+        return hopper_few_rows_rule(product.shape, powers_of_two=True)
     powers = [
         choice
         for choice in _hopper_choices(product.shape, itemsize)
@@ -223,17 +222,17 @@ def gemm_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
         return pointer_rule(shape, itemsize)
     if M <= FEW_ROWS:
         by_pointers = N <= FEW_ROWS_POINTER_COLUMNS or itemsize != 2
-        return pointer_rule(shape, itemsize) if by_pointers else few_rows_rule(shape)
-    if N <= FEWEST_COLUMNS and M <= SMALL_ROWS and not K % ALIGNED_DEPTH:
+        return pointer_rule(shape, itemsize) if by_pointers else hopper_few_rows_rule(shape)
+    if N <= FEWEST_COLUMNS and M <= SMALL_ROWS and not K % ALIGNED:
         return pointer_rule(shape, itemsize)
     if itemsize == 2 and (short := _short_rule(shape)):
         return short
-    if M * N <= SMALL and not K % ALIGNED_DEPTH:
+    if M * N <= SMALL and not K % ALIGNED:
         return pointer_rule(shape, itemsize)
     return min(_hopper_choices(shape, itemsize), key=lambda choice: _seconds(choice, shape, itemsize))
 
 
-def few_rows_rule(shape: tuple[int, ...], *, powers_of_two: bool = False) -> Configuration:
+def hopper_few_rows_rule(shape: tuple[int, ...], *, powers_of_two: bool = False) -> Configuration:
     """For (M, N, K) of two bytes, M up to 64, by the Hopper kernel: tiles of 64 rows. A step is twice as deep, so that
     256 bytes of a row of b are read at a time: 1 to 3 % faster."""
     choices = [choice for choice in _hopper_choices(shape, 2) if choice["BLOCK_M"] == FEW_ROWS and not in_turn(choice)]
@@ -250,11 +249,11 @@ def _short_rule(shape: tuple[int, ...]) -> Configuration | None:
     """For products that end before the warps and barriers of the Hopper kernel pay: small tiles, loaded by pointers,
     all at once. On an H200 512³ took 6.4 µs (Hopper kernel 7.7, cuBLAS 6.8), 512 × 512 × 2048 9.7 (11.4, 9.5)."""
     M, N, K = shape
-    if K % ALIGNED_DEPTH:
+    if K % ALIGNED:
         return None
-    if triton.cdiv(M, 64) * triton.cdiv(N, 32) <= PROGRAMS and K <= SHORT_DEPTH:
+    if triton.cdiv(M, 64) * triton.cdiv(N, 32) <= MULTIPROCESSORS and K <= SHORT_DEPTH:
         return gemm_configuration(64, 32, 128, stages=5)
-    if triton.cdiv(M, 64) * triton.cdiv(N, 64) <= PROGRAMS and K <= SHORT_DEPTH // 6:
+    if triton.cdiv(M, 64) * triton.cdiv(N, 64) <= MULTIPROCESSORS and K <= SHORT_DEPTH // 6:
         return gemm_configuration(64, 64, 64, stages=5)
     return None
 
@@ -266,7 +265,7 @@ def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> fl
     rows, splits, more, cluster = choice["BLOCK_M"], choice["SPLITS"], more_columns(choice), clusters(choice)
     columns = choice["BLOCK_N"] + more
     tiles = cluster * triton.cdiv(triton.cdiv(M, rows), cluster) * triton.cdiv(N, columns)
-    waves = triton.cdiv(tiles * splits, PROGRAMS)
+    waves = triton.cdiv(tiles * splits, MULTIPROCESSORS)
     steps = triton.cdiv(triton.cdiv(K, splits) * itemsize, STEP_BYTES)
     turns = in_turn(choice)
     _, step_seconds = HOPPER_TILES[Tile(rows, columns - more, more, turns)]
@@ -275,7 +274,7 @@ def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> fl
     begun, written = (1, waves + 1) if turns else (waves, waves)
     tiles_seconds = begun * tile_seconds + written * written_seconds
     read_bytes, taken_bytes = (M + N) * K * itemsize, tiles * (rows + columns // cluster) * K * itemsize
-    if _between_lines(K, itemsize):
+    if _reads_between_lines(K, itemsize):
         taken_bytes *= BETWEEN_LINES
     read_seconds = read_bytes / BYTES_PER_SECOND
     if read_bytes < MORE_BYTES:
@@ -294,7 +293,7 @@ def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> fl
     return seconds
 
 
-def _between_lines(K: int, itemsize: int) -> bool:
+def _reads_between_lines(K: int, itemsize: int) -> bool:
     """Whether rows of K elements begin between lines, and the copy engine can read them: else they are copied to lines,
     and tiles are as for aligned rows. 4097 × 4095 × 4093 took 331 µs on an H100 with a tile for rows between lines, 303
     with one for aligned rows."""
@@ -307,9 +306,9 @@ def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configura
         # The copy engine takes long for rows and columns that do not exist.
         if rows > max(M, FEW_ROWS) or N <= FEWEST_COLUMNS < columns + more:
             continue
-        cluster = CLUSTER if _between_lines(K, itemsize) and rows < M else 1
+        cluster = CLUSTER if _reads_between_lines(K, itemsize) and rows < M else 1
         tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns + more)
-        for splits in sorted({1, *(max(1, min(16, K // LEAST_DEPTH, n * PROGRAMS // tiles)) for n in (1, 2))}):
+        for splits in sorted({1, *(max(1, min(16, K // LEAST_DEPTH, n * MULTIPROCESSORS // tiles)) for n in (1, 2))}):
             choice = gemm_configuration(
                 rows, columns, STEP_BYTES // itemsize, stages=stages, splits=splits, hopper=True, more_n=more,
                 cluster=cluster, turns=turns,
@@ -322,7 +321,7 @@ def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configura
 def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """For (M, N, K), loaded by pointers: as many programs as multiprocessors, or twice as many."""
     M, N, K = shape
-    if K % ALIGNED_DEPTH and min(M, N) <= FEW_ROWS:
+    if K % ALIGNED and min(M, N) <= FEW_ROWS:
         return _unaligned_rule(shape, itemsize)
     if M <= 16:
         tile = (16, 16, 256, 2, 4) if N <= 4096 and M >= 8 else (16, 32, 256, 2, 4)
@@ -335,7 +334,7 @@ def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     elif M <= FEW_ROWS:
         # If there are more tiles than multiprocessors, all must run at once; else memory is idle during the last ones:
         # at 18,944 columns 53 µs on an H100, with half as many at once 57.
-        tile = (64, 64, 64, 4, 4) if triton.cdiv(N, 64) > PROGRAMS else (64, 64, 128, 4, 4)
+        tile = (64, 64, 64, 4, 4) if triton.cdiv(N, 64) > MULTIPROCESSORS else (64, 64, 128, 4, 4)
     elif M * N <= 2048 * 2048:
         tile = (64, 64, 64, 4, 5)
     else:
@@ -343,7 +342,7 @@ def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     rows, columns, depth, warps, stages = tile
     depth = max(16, depth * 2 // itemsize)
     tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
-    splits = max(1, min(128, K // max(LEAST_DEPTH // 2, depth), triton.cdiv(PROGRAMS - 4, tiles)))
+    splits = max(1, min(128, K // max(LEAST_DEPTH // 2, depth), triton.cdiv(MULTIPROCESSORS - 4, tiles)))
     return gemm_configuration(rows, columns, depth, stages=stages, warps=warps, splits=splits if tiles <= 96 else 1)
 
 
@@ -362,8 +361,9 @@ def _unaligned_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     else:
         tile = (64, 32 if N <= POINTER_COLUMNS else 64, 64, 4)
     rows, columns, depth, warps = tile
+    depth = max(16, depth * 2 // itemsize)
     tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
-    splits = max(1, min(64, K // (2 * depth), 2 * PROGRAMS // tiles))
+    splits = max(1, min(64, K // (2 * depth), 2 * MULTIPROCESSORS // tiles))
     return gemm_configuration(rows, columns, depth, stages=3, warps=warps, splits=splits)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from lab.kernels.early import let_next_begin, wait_for_previous
 from lab.kernels.launch import Configuration, Launch
 
-ALIGNED = 16  # elements, of which K must be a multiple, so that Triton knows that rows are aligned
+ALIGNED = 16  # elements, of which K must be a multiple: else Triton does not know that rows are aligned
 MOST_UNROLLED = tl.constexpr(32)  # steps; with more, the loop over them is not unrolled
 
 

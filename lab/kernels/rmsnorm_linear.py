@@ -43,7 +43,7 @@ from torch import Tensor
 from lab.kernels.checks import check_vector, checked_eps
 from lab.kernels.early import let_next_begin, wait_for_previous
 from lab.kernels.gemm import Product, by_product, multiplied, shares
-from lab.kernels.gemm_rule import FEW_ROWS, few_rows_rule, gemm_choices, gemm_rule, settle_product
+from lab.kernels.gemm_rule import FEW_ROWS, gemm_choices, gemm_rule, hopper_few_rows_rule, settle_product
 from lab.kernels.gemv import gemv_configuration, gemv_launch, gemv_rule
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.matmul import check_factors
@@ -339,7 +339,7 @@ def rmsnorm_linear_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
         return gemv_rule(K, ahead=1)
     narrow = N <= NARROW_OUTPUTS
     if M > MOST_FUSED_ROWS or (M > FUSED_ROWS and not narrow):
-        return few_rows_rule(shape) if M <= FEW_ROWS else gemm_rule(shape, itemsize)
+        return hopper_few_rows_rule(shape) if M <= FEW_ROWS else gemm_rule(shape, itemsize)
     splits = min(4 if M > 16 else 2, triton.cdiv(K, 256))
     if M > 16:
         return _skinny(32, 64, rows=MOST_FUSED_ROWS, warps=1, stages=4, splits=splits, turned=True)

@@ -28,7 +28,7 @@ def recompiled_cells(plan: Plan) -> list[Key]:
     return [key for key in all_cells(plan) if key in wanted]
 
 
-def extra_cells(plan: Plan, before: Sequence[Record], sweep: int) -> list[Key]:
+def extra_cells(plan: Plan, before: Sequence[Record]) -> list[Key]:
     """The cells of an extra sweep: the recompiled ones, and those of claims that are not precise enough yet at a case.
     They depend only on the records before that sweep, so that a resumed run chooses the same."""
     imprecise = imprecise_claims(plan, before)

@@ -60,7 +60,7 @@ def measure_sweeps(
     ):
         foreseen = {sweep for sweep, _ in lacking}
         for number in range(max(protocol.sweeps, protocol.most_sweeps)):
-            wanted = every if number in range(protocol.sweeps) else extra_cells(plan, state.before(number), number)
+            wanted = every if number in range(protocol.sweeps) else extra_cells(plan, state.before(number))
             if not wanted:
                 break
             if number in beyond and (again := state.lacking(number, wanted)):

@@ -1,4 +1,4 @@
-"""The GPU's clock: time on the device, block by block. The only room that touches torch.cuda.
+"""The GPU's clock: time on the device, block by block. With lab/kernels/launch.py the only module that uses torch.cuda.
 
 A `device_cold` sample: the previous output is poisoned and released, so that the memory the call receives
 holds NaN; the cache is flushed by writing, then reading, a buffer of twice its size; the GPU spins while the

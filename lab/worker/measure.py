@@ -34,7 +34,7 @@ CACHES_OUTGROWN = 3  # a graph goes round inputs and outputs of this many times 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A profile's function that may be timed: its results were right."""
+    """A profile's function, and whether it overwrites its inputs."""
 
     function: Callable[..., Any]
     in_place: bool = False

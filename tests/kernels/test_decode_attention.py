@@ -176,6 +176,7 @@ def test_what_it_refuses_of_pages(device: str) -> None:
         ((1, 32, 8, 512, 128), 8),  # none has fewer than 64 keys
         ((16, 28, 4, 1024, 128), 2),
         ((24, 28, 4, 1024, 128), 2),  # one would leave a quarter of the GPU idle
+        ((12, 28, 4, 4096, 128), 5),  # and so would two of these
         ((1, 8, 1, 262_144, 128), 132),
     ],
 )

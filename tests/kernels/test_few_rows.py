@@ -60,7 +60,7 @@ def test_outputs_beyond_the_last_read_nothing_before_a_weight(rows: int, device:
 @pytest.mark.parametrize("rows", [1, 2, 16, 17, 64])
 @pytest.mark.parametrize(("paired", "normed"), [(False, False), (False, True), (True, True)])
 def test_the_rule_fits_any_size(outputs: int, depth: int, rows: int, paired: bool, normed: bool) -> None:
-    chosen = few_rows_rule((rows, outputs, depth), 2, paired=paired, normed=normed)
+    chosen = few_rows_rule((rows, outputs, depth), paired=paired, normed=normed)
     tiles = chosen["BLOCK_M"] + chosen["BLOCK_N"] * (2 if paired else 1)
     assert chosen["BLOCK_M"] >= rows
     assert 64 % chosen["BLOCK_N"] == 0

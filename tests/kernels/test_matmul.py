@@ -10,6 +10,7 @@ from compiled import printed
 from products import assert_product, sharing_launches
 from torch import Tensor
 
+from lab.kernels import gemm
 from lab.kernels.activations import ACTIVATIONS
 from lab.kernels.gemm import gemm_configuration
 from lab.kernels.gemm_rule import HOPPER_TILES, Tile, gemm_rule
@@ -295,11 +296,11 @@ from lab.kernels.gemm import _gemm_kernel as kernel
 from lab.kernels.gemm_rule import pointer_rule
 
 FLAGS = ("PAIRED", "BIAS", "ROW_SCALE", "COLUMN_SCALE", "PRECISE", "WHOLE_K")
-for shape in json.load(sys.stdin):
-    chosen = pointer_rule(tuple(shape), 2)
+for shape, itemsize in json.load(sys.stdin):
+    chosen = pointer_rule(tuple(shape), itemsize)
     tile = {name: value for name, value in chosen.constants if name != "HOPPER"}
     fixed = dict.fromkeys(FLAGS, False) | {"ACTIVATION": None, "COLUMNS_PER_SCALE": 0, "a_k": 1, "b_k": 1} | tile
-    pointers = {name: "*bf16" for name in kernel.arg_names if name.endswith("_ptr")}
+    pointers = {name: "*bf16" if itemsize == 2 else "*fp32" for name in kernel.arg_names if name.endswith("_ptr")}
     pointers |= dict.fromkeys(("y_ptr", "row_scale_ptr", "column_scale_ptr"), "*fp32")
     signature = {name: "constexpr" if name in fixed else pointers.get(name, "i32") for name in kernel.arg_names}
     aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if name in pointers}
@@ -307,12 +308,28 @@ for shape in json.load(sys.stdin):
     made = triton.compile(ASTSource(kernel, signature, fixed, aligned), target=HOPPER, options=options)
     ptxas = [triton.knobs.nvidia.ptxas.path, "-v", "--gpu-name=sm_90a", "-o", "/dev/null", "/dev/stdin"]
     said = subprocess.run(ptxas, input=made.asm["ptx"], text=True, capture_output=True, check=True).stderr
-    print(json.dumps([shape, int(re.search(r"(\\d+) bytes spill stores", said)[1])]))
+    print(json.dumps([shape, itemsize, int(re.search(r"(\\d+) bytes spill stores", said)[1])]))
 """
 
 
 def test_tiles_of_unaligned_rows_fit_into_registers() -> None:
     """They did not: 2 × 5003 × 4097 took 35 times as long as cuBLAS."""
-    shapes = [[2, 5003, 4097], [24, 5003, 4097], [64, 5003, 4097]]
-    answers = [json.loads(line) for line in printed(SPILLED, shapes).splitlines()]
-    assert answers == [[shape, 0] for shape in shapes]
+    asked = [([2, 5003, 4097], 2), ([24, 5003, 4097], 2), ([64, 5003, 4097], 2), ([2, 5003, 4097], 4)]
+    answers = [json.loads(line) for line in printed(SPILLED, asked).splitlines()]
+    assert answers == [[*question, 0] for question in asked]
+
+
+@pytest.mark.parametrize(("K", "splits", "precise"), [(16_384, 1, False), (16_400, 1, True), (32_784, 4, False)])
+def test_long_sums_of_the_matrix_unit_are_added_up_in_float32(
+    K: int, splits: int, precise: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[bool] = []
+
+    def launch(*arguments: object, **options: object) -> Callable[..., None]:
+        made.extend([bool(options["PRECISE"])] if "PRECISE" in options else [])
+        return lambda *_: None
+
+    monkeypatch.setattr(gemm, "Launch", launch)
+    a, b = matmul_inputs((4, 8, K), torch.bfloat16, "cpu", 1)
+    gemm.gemm_launch(gemm.Product(a, b, a.dtype), gemm_configuration(16, 16, 128, stages=3, splits=splits))
+    assert made == [precise]

@@ -50,7 +50,7 @@ def test_both_sides_of_an_imprecise_claim_come_beside_what_is_drawn_anew(monkeyp
     several = plan(claims=(CLAIM, FAST_BEATS_COMPILED, aside))
     imprecise = {("doubling", OTHER.name, CLAIM.name)}
     monkeypatch.setattr("lab.supervisor.extra_sweeps.imprecise_claims", lambda plan, records: imprecise)
-    keys = extra_cells(several, [], 5)
+    keys = extra_cells(several, [])
     assert set(keys) == {*recompiled_cells(several), *(("doubling", OTHER.name, name) for name in ("plain", "fast"))}
     assert [key for key in all_cells(several) if key in keys] == keys
 

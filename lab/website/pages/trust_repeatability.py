@@ -42,8 +42,8 @@ def repeatability_part(view: DataView) -> Part:
         "“Interval holds”: one run's interval holds the other run's speed-up, which a right 95 % interval does in "
         "about 87 % of pairs, because the other run errs too. “Within error”: the two speed-ups agree "
         "within both intervals. "
-        "Claims about compiled code are counted apart: a compiler chooses among its kernels by measuring. In one run its "
-        "few choices may be alike, so that the interval is narrow and the verdict clear, and in the next they differ. "
+        "Claims about compiled code are counted apart: a compiler chooses among its kernels by measuring. In one run "
+        "its few choices may be alike, so that the interval is narrow and the verdict clear; in the next they differ. "
         "The CSV file names the runs. "
         f"The goals: at most {per_cent(CHANGED)} changed, none reversed, at least {per_cent(HOLDING)} and "
         f"{per_cent(ZERO)}.",
