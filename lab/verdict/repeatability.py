@@ -6,6 +6,7 @@ that run errs too; their difference holds zero 95 times in 100.
 
 import itertools
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -49,6 +50,7 @@ class Repeatability:
     kind: Kind
     boards: int
     run_ids: tuple[str, ...]
+    sweeps: int  # that a comparison has, in the median
     pairs: int
     holding: int  # intervals that hold the other run's estimate
     zero: int  # differences whose interval, the two half-widths in quadrature, holds zero
@@ -138,6 +140,7 @@ def _counted(gpu: str, kind: Kind, found: Sequence[Pair]) -> Repeatability:
         kind=kind,
         boards=board_count(seen),
         run_ids=tuple(sorted({each.run_id for each in seen})),
+        sweeps=statistics.median_low(len(each.speedup.sweep_ratios) for each in seen),
         pairs=len(pairs),
         holding=sum(_holds(a.speedup, b.speedup) + _holds(b.speedup, a.speedup) for a, b in pairs),
         zero=sum(_meets(a.speedup, b.speedup) for a, b in pairs),

@@ -27,7 +27,7 @@ def run(
 
 def test_runs_that_agree_hold_each_others_estimates() -> None:
     (agreement,) = repeatability([run("a"), run("b", board="b"), run("c")])
-    assert (agreement.runs, agreement.boards, agreement.pairs) == (3, 2, 3)
+    assert (agreement.runs, agreement.boards, agreement.sweeps, agreement.pairs) == (3, 2, 5, 3)
     assert agreement.holding_share == agreement.zero_share == 1
     assert (agreement.changed, agreement.flipped, agreement.kind) == (0, 0, Kind.FIXED)
 

@@ -21,8 +21,8 @@ REPEATABILITY = (
     named("gpu", "GPU"), named("claims", "Claims"), column("changed_share", "Changed", show=share),
     column("lowest_changed_share", "At least", show=share), column("highest_changed_share", "At most", show=share),
     column("flipped", "Reversed"), column("holding_share", "Interval holds", show=share),
-    column("zero_share", "Within error", show=share), column("runs"), column("boards"),
-    column("run_pairs", "Run pairs"), column("pairs"),
+    column("zero_share", "Within error", show=share), column("sweeps"), column("runs"),
+    column("boards"), column("run_pairs", "Run pairs"), column("pairs"),
 )  # fmt: skip
 WHICH = (*REPEATABILITY, named("which", "Which runs"))  # in the CSV: names of runs are too many for a column of a page
 
@@ -44,6 +44,8 @@ def repeatability_part(view: DataView) -> Part:
         "within both intervals. "
         "Claims about compiled code are counted apart: a compiler chooses among its kernels by measuring. In one run "
         "its few choices may be alike, so that the interval is narrow and the verdict clear; in the next they differ. "
+        "“Sweeps”: of a comparison, in the median; code that is compiled gets nine today, each with a compilation of "
+        "its own. "
         "The CSV file names the runs. "
         f"The goals: at most {per_cent(CHANGED)} changed, none reversed, at least {per_cent(HOLDING)} and "
         f"{per_cent(ZERO)}.",
