@@ -168,9 +168,9 @@ def rmsnorm_linear(
     x: (..., K), at least two dimensions, adjacent columns. norm_weight: (K,), contiguous, or None if `weight` contains
     it, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
     One row takes one kernel launch. Up to 4 rows, and up to 32 with few outputs, take one or, if K is split, two, where
-    K is a multiple of 16. Others take two or three: one for the rows' factors, or for the norm if the weight is not folded, and the product. On a
-    Hopper GPU the product of more than 64 rows may copy its operands first, as `matmul` does: one more launch, and as
-    much memory as the copied operands.
+    K is a multiple of 16. Others take two or three: one for the rows' factors, or for the norm if the weight is not
+    folded, and the product. On a Hopper GPU the product of more than 64 rows may copy its operands first, as `matmul`
+    does: one more launch, and as much memory as the copied operands.
     constant_weight: neither a kernel that may still be running nor the one just before writes `weight`, as none writes
     that of a model. On Hopper it may then be read before the kernel before has finished, for one row, or by a product
     after the norm, or after the rows' factors, that needs no copy of `weight`. Else it changes nothing.
