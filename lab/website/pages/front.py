@@ -151,7 +151,8 @@ def _board(shapes: Shapes, gpu: str, mode: str, shown: Mapping[str, str], dtypes
 
 @dataclass(frozen=True, slots=True)
 class _Tally:
-    """At how many shapes a family is the best or tied with it, may be, and was timed."""
+    """At how many shapes a family is the best or tied with it, at how many it may be, because it is not shown to be
+    slower, and at how many it was timed."""
 
     family: str
     level: int
@@ -173,7 +174,7 @@ def _tallies(rows: Iterable[Row]) -> list[_Tally]:
     tallies = (
         _Tally(
             family, sum(call in ("best", "tie") for call in held),
-            sum(call in ("best", "tie", "best?") for call in held), len(held),
+            sum(call != "slower" for call in held), len(held),
         )
         for family, held in calls.items()
     )  # fmt: skip
