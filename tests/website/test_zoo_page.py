@@ -291,6 +291,10 @@ def test_each_operator_counts_from_its_own_level_on(tmp_path: Path) -> None:
         assert {name: each["level_cases"] for name, each in scope["operators"].items()} == {"softmax": 3, "gemm": 4}
         assert scope["rivals"]["torch-matmul"]["level_cases"] == 4
         assert (scope["all"]["level_cases"], scope["all"]["cases"]) == (7, 8)
+        assert scope["by_level"] == {
+            "0.98": {"cases": 4, "reached": {"0.98": 3, "0.9": 3}},
+            "0.9": {"cases": 4, "reached": {"0.98": 0, "0.9": 4}},
+        }
     assert shown["wrong"] == []
     text = Page(tmp_path / "site" / "zoo" / "index.html").text
     assert "our result was wrong by the check" not in text

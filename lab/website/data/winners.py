@@ -17,7 +17,7 @@ from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.website.data.calls import Call, call_of, call_of_fastest
 from lab.website.data.judged import Judged
 from lab.website.data.published_clocks import apart
-from lab.website.data.typed import ByCase, Digest, plain_json, taken
+from lab.website.data.typed import Digest, plain_json, taken
 from lab.website.data.verdict_log import contradicted_cases
 from lab.website.format import day
 from lab.website.verdict_words import case_word
@@ -91,15 +91,6 @@ class WinnerRow:
     margin: Margin
     range: Range
     newer: NewerVerdict | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Overview:
-    """At each shape every family's time; how many claims on kernels have each verdict, without tests of the lab."""
-
-    claims: int
-    verdicts: dict[str, int]
-    shapes: Annotated[dict[str, Annotated[dict[str, ByCase[WinnerRow]], "By call mode."]], "By GPU."]
 
 
 def winners(item: Judged, history: Sequence[Judged]) -> list[Row]:

@@ -1,18 +1,17 @@
 """The front page: who is fastest at which shape, then what changed, decisions, and every experiment."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
 from typing import Any
 
 from lab.definition.families import FAMILIES
 from lab.verdict.cells import SCOPE
-from lab.verdict.judge import READING_ORDER
 from lab.website import format
 from lab.website.addresses import experiment_folder, run_folder, verdict_folder
-from lab.website.data.winners import CPU, MODES, grid
-from lab.website.figure import DataView, sentence
+from lab.website.data.overview import Shapes, overview
+from lab.website.data.winners import CPU, MODES, Row, grid
+from lab.website.figure import DataView, Sentence, joined, sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.claims import NO_TRUST, TRUST
@@ -21,7 +20,7 @@ from lab.website.pages.labels import DTYPES, operator_title
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
 from lab.website.pages.snippet import snippet
-from lab.website.pages.soundness import HOST_WENT_ON, is_lengthened
+from lab.website.pages.soundness import HOST_WENT_ON
 from lab.website.pages.zoo import has_zoo
 from lab.website.table import Link, Words, csv_table
 from lab.website.verdict_words import status_counts
@@ -51,8 +50,6 @@ def experiment_lists(rows: Sequence[View]) -> View:
     )  # fmt: skip
 
 
-Row = Mapping[str, Any]
-Shapes = Mapping[str, Mapping[str, Mapping[str, Row]]]  # by GPU, call mode and case: lab.website.data.winners.grid
 MODE_TITLES = {"device_cold": "GPU alone, cold cache", "graph": "In a CUDA graph", "eager": "Eager call"}
 CPU_TITLES = {"device_cold": "Cold cache"}  # where it differs
 HEADINGS = (
@@ -64,14 +61,13 @@ MOST_TOLD = 5  # families that lead a table
 BARS = 10  # lengths of the bar under a time
 
 
-def grid_view(
-    shapes: Shapes, shown: Mapping[str, str], went_on: Collection[str] = (), trust: Mapping[str, Any] = NO_TRUST
-) -> View:
-    """What the template shows. `shown`: by experiment the digest of the evidence that its pages show. `went_on`: the
-    digests of runs whose host did not wait for each timed call.
+def grid_view(data: Mapping[str, Any], shown: Mapping[str, str], trust: Mapping[str, Any] = NO_TRUST) -> View:
+    """What the template shows. `data`: of lab.website.data.overview. `shown`: by experiment the digest of the evidence
+    that its pages show.
 
     GPUs, call modes and dtypes go by their numbers: the style sheet knows the numbers and not the names.
     """
+    shapes, view = data["shapes"], DataView(data)
     dtypes = sorted({row["dtype"] for row in _rows(shapes)}, key=lambda name: DTYPES.get(name, name))
     modes = [mode for mode in MODES if any(mode in by_mode for by_mode in shapes.values())]
     boards = [
@@ -80,8 +76,8 @@ def grid_view(
             mode=_mode_titles([gpu])[mode],
             g=g,
             m=m,
-            notes=_notes(shapes[gpu].get(mode, {}).values(), went_on, trust) if mode == SCOPE and gpu != CPU else (),
-            **_board(shapes, gpu, mode, shown, dtypes),
+            notes=_notes(view.at("host_went_on", gpu), trust) if mode == SCOPE and gpu in data["host_went_on"] else (),
+            **_board(view, gpu, mode, shown, dtypes),
         )
         for g, gpu in enumerate(shapes)
         for m, mode in enumerate(modes)
@@ -93,14 +89,14 @@ def grid_view(
     )  # fmt: skip
 
 
-def _notes(rows: Collection[Row], went_on: Collection[str], trust: Mapping[str, Any]) -> list[Words]:
-    """What a reader must know of the cold times of a GPU before they are compared."""
-    taken = [row for row in rows if row["digest"] in went_on]
-    longer = sum(is_lengthened(_fastest_seconds(row)) for row in taken)
+def _notes(host: DataView, trust: Mapping[str, Any]) -> list[Words]:
+    """What a reader must know of the cold times of a GPU before they are compared. `host`: those that were taken while
+    it went on enqueuing."""
     notes: list[Words] = []
-    if longer:
+    if host.value("lengthened"):
         told = f"{HOST_WENT_ON[0].lower()}{HOST_WENT_ON[1:].rstrip('. ')}"
-        notes.append((f"{len(taken)} of {len(rows)} shapes: {told}, a clear part of the time at {longer}.",))
+        text = f"{{taken}} of {{shapes}} shapes: {told}, a clear part of the time at {{lengthened}}."
+        notes.append(sentence(host, text))
     counts = DataView(trust, TRUST).at("agreement")
     if counts.value("claims"):
         told = (
@@ -109,10 +105,6 @@ def _notes(rows: Collection[Row], went_on: Collection[str], trust: Mapping[str, 
         )
         notes.append((*sentence(counts, told), Link("fall on the other side", "trust/index.html#limits"), "."))
     return notes
-
-
-def _fastest_seconds(row: Row) -> float:
-    return float(row["cells"][row["best"]]["p50_seconds"])
 
 
 def _only_cpu(machines: Iterable[str]) -> bool:
@@ -130,18 +122,19 @@ def _rows(shapes: Shapes) -> Iterator[Row]:
             yield from cases.values()
 
 
-def _board(shapes: Shapes, gpu: str, mode: str, shown: Mapping[str, str], dtypes: Sequence[str]) -> dict[str, Any]:
+def _board(view: DataView, gpu: str, mode: str, shown: Mapping[str, str], dtypes: Sequence[str]) -> dict[str, Any]:
     """One table: the shapes of one GPU in one call mode, by operator."""
-    cases, view = shapes[gpu].get(mode, {}), DataView({"shapes": shapes}).at("shapes", gpu, mode)
+    rows = view.at("shapes", gpu, mode)
+    cases: Mapping[str, Row] = view.value("shapes", gpu, mode) or {}
     families = [each for each in FAMILIES if any(each in row["cells"] for row in cases.values())]
     groups: dict[str, list[View]] = {}
     for case, row in cases.items():
-        groups.setdefault(row["op"], []).append(_row(row, families, view.at(case), shown, dtypes))
+        groups.setdefault(row["op"], []).append(_row(row, families, rows.at(case), shown, dtypes))
     ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), operator_title(pair[0]).lower()))
     return {
         "families": [FAMILIES[each] for each in families],
-        "tally": _tally(cases.values()),
-        "elsewhere": _elsewhere(shapes[gpu], mode),
+        "tally": _tally(view.at("tallies", gpu, mode)),
+        "elsewhere": _elsewhere(view.at("tallies", gpu), mode),
         "groups": [
             View(op=op, title=operator_title(op), dtypes=sorted({row.d for row in rows}), rows=rows)
             for op, rows in ordered
@@ -149,57 +142,32 @@ def _board(shapes: Shapes, gpu: str, mode: str, shown: Mapping[str, str], dtypes
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Tally:
-    """At how many shapes a family is the best or tied with it, at how many it may be, because it is not shown to be
-    slower, and at how many it was timed."""
-
-    family: str
-    level: int
-    perhaps: int
-    timed: int
-
-    @property
-    def counts(self) -> str:
-        """'43, perhaps 71, of 80'."""
-        return f"{self.level}{f', perhaps {self.perhaps},' if self.perhaps > self.level else ''} of {self.timed}"
+def _leading(tallies: DataView) -> list[str]:
+    """The families, those first that are level most often."""
+    found: Mapping[str, Mapping[str, int]] = tallies.value() or {}
+    return sorted(found, key=lambda family: (-found[family]["level"], -found[family]["perhaps"]))
 
 
-def _tallies(rows: Iterable[Row]) -> list[_Tally]:
-    """Of every family, those first that are level most often."""
-    calls: dict[str, list[str]] = {}
-    for row in rows:
-        for family, cell in row["cells"].items():
-            calls.setdefault(family, []).append(cell["call"])
-    tallies = (
-        _Tally(
-            family, sum(call in ("best", "tie") for call in held),
-            sum(call != "slower" for call in held), len(held),
-        )
-        for family, held in calls.items()
-    )  # fmt: skip
-    return sorted(tallies, key=lambda tally: (-tally.level, -tally.perhaps))
+def _counts(tally: DataView) -> Sentence:
+    """'43, perhaps 71, of 80'."""
+    doubt = tally.value("perhaps") > tally.value("level")
+    return sentence(tally, "{level}, perhaps {perhaps}, of {timed}" if doubt else "{level} of {timed}")
 
 
-def _tally(rows: Iterable[Row]) -> list[str]:
+def _tally(tallies: DataView) -> Sentence:
     """'lab (Triton) 43, perhaps 71, of 80': of those who are the best or tied with it most often."""
-    return [f"{FAMILIES[each.family]} {each.counts}" for each in _tallies(rows)[:MOST_TOLD]]
+    told = ((f"{FAMILIES[family]} ", *_counts(tallies.at(family))) for family in _leading(tallies)[:MOST_TOLD])
+    return joined(told, "; ")
 
 
-def _elsewhere(modes: Mapping[str, Mapping[str, Row]], mode: str) -> str:
+def _elsewhere(by_mode: DataView, mode: str) -> Sentence:
     """How the family that leads in one call mode does in the others: 'lab (Triton) in a CUDA graph 40 of 80; called
     eagerly 2 of 33.' Else the table that is shown first would hide that eager calls are seldom won."""
-    if not (leading := _tallies(modes.get(mode, {}).values())):
-        return ""
-    others = {
-        other: each.counts
-        for other, cases in modes.items()
-        if other != mode
-        for each in _tallies(cases.values())
-        if each.family == leading[0].family
-    }
-    told = "; ".join(f"{OTHERWISE[other]} {counts}" for other, counts in others.items())
-    return f"{FAMILIES[leading[0].family]} {told}." if told else ""
+    if not (leading := _leading(by_mode.at(mode))):
+        return ()
+    others = [each for each in by_mode.value() if each != mode and leading[0] in by_mode.value(each)]
+    told = ((f"{OTHERWISE[other]} ", *_counts(by_mode.at(other, leading[0]))) for other in others)
+    return (f"{FAMILIES[leading[0]]} ", *joined(told, "; "), ".") if others else ()
 
 
 def _row(row: Row, families: Sequence[str], view: DataView, shown: Mapping[str, str], dtypes: Sequence[str]) -> View:
@@ -336,13 +304,12 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
     went_on = {item.digest for item in (*outlined.current, *outlined.published) if not item.isolated}
     # Those of the lab's tests of itself are not to be counted among them.
     counts = status_counts(item.counts for item in outlined.current if not item.self_test)
-    verdicts = dict.fromkeys(map(str, READING_ORDER), 0) | {str(each.status): each.claims for each in counts}
-    data = {"claims": sum(verdicts.values()), "verdicts": verdicts, "shapes": shapes}
+    data = overview(counts, shapes, went_on)
     view = DataView(data)
     attention = [row for row in decision_rows(context) if row.attention]
     front = View(
-        grid=grid_view(shapes, shown, went_on, context.trust),
-        verdicts=[(each, view.figure("verdicts", each.status)) for each in counts],
+        grid=grid_view(data, shown, context.trust),
+        verdicts=[(each, _claims_with(each, view)) for each in counts],
         claims=view.figure("claims"),
         news=None if context.label else news(outlined.published),
         attention=attention[:MOST_ATTENTION],
@@ -362,3 +329,9 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
     yield csv_table("winners.csv", HEADINGS, rows_table(shapes))
     yield Attachment(path="assets/winners.js", content=answers_script(shapes, shown))
     yield Attachment(path=DATA, content=data_text(data, DATA, "overview"))
+
+
+def _claims_with(count: View, view: DataView) -> Sentence:
+    """'12 (3 mixed)': how many claims have a verdict."""
+    claims = view.figure("verdicts", count.status) or "–"
+    return (claims, " (", view.figure("mixed") or "–", " mixed)") if count.mixed else (claims,)

@@ -9,6 +9,7 @@ from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import case_address
 from lab.website.data.judged import Judged
+from lab.website.data.published_clocks import is_lengthened
 from lab.website.figure import DataView, Sentence, joined
 from lab.website.pages.kernels import essentials
 from lab.website.pages.labels import CPU_SCOPES, SCOPES, case_label, operator_title, scope_title, shape_label
@@ -189,7 +190,6 @@ def correctness_fold(item: Judged, view: DataView) -> Fold | None:
 # What a reader must know of a time beside the time: what its clock leaves out, and what else a clock would say.
 SHORT_SECONDS = 7e-6  # below it, what two events cost by themselves is a large part of a time
 CLEARLY = 0.98  # of a time in another scope: cold is shorter by more than noise
-LONG_SECONDS = 30e-6  # from here on, what a busy host adds to a time is less than 2 %
 HOST_WENT_ON = "Taken while the host went on enqueuing: each call reads about half a microsecond longer. "
 BESIDE = ("device_warm", "graph")  # in which a call may wait for the write-back of the call before it
 OTHERS = {
@@ -208,11 +208,6 @@ def host_went_on(item: Judged, case: str, profile: str) -> bool:
     """Whether a time may be clearly too long, because the host enqueued more work meanwhile."""
     p50 = item.cell(case, profile).get("p50_seconds")
     return p50 is not None and is_lengthened(p50) and not item.evidence["isolated"]
-
-
-def is_lengthened(seconds: float) -> bool:
-    """Whether what a busy host adds to a time is a clear part of it."""
-    return seconds < LONG_SECONDS
 
 
 def faster_cold(item: Judged, case: str, profile: str) -> tuple[str, ...]:
