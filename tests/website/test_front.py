@@ -15,9 +15,9 @@ from lab.evidence.record import RunFinish
 from lab.verdict.judge import NOISY_RATIO, READING_ORDER
 from lab.verdict.plain_words import STATUS_WORDS
 from lab.verdict.results import judge_run
-from lab.website.data.calls import Call, call_of, call_of_fastest
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.overview import overview
+from lab.website.data.standing_words import StandingWord, standing_word_of, word_of_fastest
 from lab.website.data.winners import grid, winners
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.outputs import SiteContext
@@ -109,7 +109,7 @@ def test_the_grid_has_every_shape_in_every_call_mode_with_the_times_behind_it(si
             cells = row["cells"]
             assert row["best"] == min(cells, key=lambda family: cells[family]["p50_seconds"])
             others = [cell["call"] for family, cell in cells.items() if family != row["best"]]
-            assert cells[row["best"]]["call"] == call_of_fastest(others)
+            assert cells[row["best"]]["call"] == word_of_fastest(others)
             slower = [cell for cell in cells.values() if cell["call"] == "slower"]
             assert all(cell["times_fastest"] > 1 for cell in slower)
     assert data["device_cold"]["rmsnorm-4096x4096-float16"]["cells"]["eager"]["call"] == "slower"
@@ -313,7 +313,7 @@ def test_nothing_is_said_to_need_attention_where_there_are_no_decisions():
 
 
 @pytest.mark.parametrize(
-    ("place", "call"),
+    ("place", "word"),
     [
         ({"proven": True, "level": True, "times_fastest": 1.015}, "tie"),
         ({"proven": True, "level": True, "times_fastest": 1.01, "low": 0.99, "high": 1.019}, "tie"),
@@ -322,8 +322,8 @@ def test_nothing_is_said_to_need_attention_where_there_are_no_decisions():
         ({"proven": False, "level": False, "times_fastest": 1.5}, "unproven"),
     ],
 )
-def test_a_tie_is_near_the_fastest(place: dict[str, Any], call: str) -> None:
-    assert call_of(place) == call
+def test_a_tie_is_near_the_fastest(place: dict[str, Any], word: str) -> None:
+    assert standing_word_of(place) == word
 
 
 def test_a_ratio_that_the_two_times_contradict_has_their_quotient_beside_it() -> None:
@@ -343,11 +343,11 @@ def test_a_ratio_that_the_two_times_contradict_has_their_quotient_beside_it() ->
 
 
 @pytest.mark.parametrize(
-    ("others", "call"),
+    ("others", "word"),
     [([], "best"), (["slower"], "best"), (["slower", "unproven"], "best?"), (["unproven", "tie"], "tie")],
 )
-def test_the_fastest_is_called_by_who_may_be_as_fast(others: list[Call], call: str) -> None:
-    assert call_of_fastest(others) == call
+def test_the_fastest_is_called_by_who_may_be_as_fast(others: list[StandingWord], word: str) -> None:
+    assert word_of_fastest(others) == word
 
 
 def words_of(sentence: Sentence) -> str:

@@ -63,16 +63,16 @@ def overview(counts: Sequence[View], shapes: Shapes, went_on: Collection[str]) -
 
 def tallies(rows: Iterable[Row]) -> dict[str, Tally]:
     """Of every family."""
-    calls: dict[str, list[str]] = {}
+    words: dict[str, list[str]] = {}
     for row in rows:
         for family, cell in row["cells"].items():
-            calls.setdefault(family, []).append(cell["call"])
+            words.setdefault(family, []).append(cell["call"])
     return {
         family: Tally(
-            level=sum(call in ("best", "tie") for call in held), perhaps=sum(call != "slower" for call in held),
+            level=sum(word in ("best", "tie") for word in held), perhaps=sum(word != "slower" for word in held),
             timed=len(held),
         )
-        for family, held in calls.items()
+        for family, held in words.items()
     }  # fmt: skip
 
 

@@ -193,12 +193,12 @@ def _newer(row: Row) -> View | None:
 def _cell(cell: Row | None, view: DataView) -> View | None:
     if cell is None:
         return None
-    behind = cell.get("times_fastest", 1.0)
-    ratio = view.figure("times_fastest", show=format.times) if cell["call"] in ("slower", "unproven") else None
+    word, behind = cell["call"], cell.get("times_fastest", 1.0)
+    ratio = view.figure("times_fastest", show=format.times) if word in ("slower", "unproven") else None
     return View(
-        call=cell["call"],
+        word=word,
         p50=view.figure("p50_seconds", show=format.brief_microseconds),
-        look=cell["call"].rstrip("?"),
+        look=word.rstrip("?"),
         ratio=ratio,
         medians=ratio and view.figure("quotient_of_medians", show=format.times),
         bar=max(1, round(BARS / behind)),
@@ -221,8 +221,8 @@ def answers_script(shapes: Shapes, shown: Mapping[str, str]) -> str:
     snippets: dict[tuple[str, str, str], int] = {}
     rows = []
     for row in _rows(shapes):
-        call = snippet(row["experiment"], row["cells"][row["best"]]["profile"], row["op"])
-        number = snippets.setdefault((call.install, call.code, call.where), len(snippets)) if call else -1
+        found = snippet(row["experiment"], row["cells"][row["best"]]["profile"], row["op"])
+        number = snippets.setdefault((found.install, found.code, found.where), len(snippets)) if found else -1
         rows.append(_answer(row, row_page(row, shown), number))
     whole = {"families": FAMILIES, "modes": _mode_titles(shapes), "snippets": list(snippets), "rows": rows}
     return f"window.kernelEvidenceWinners = {json.dumps(whole, separators=(',', ':'), ensure_ascii=False)};\n"
