@@ -24,7 +24,6 @@ from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.front import _cell, _elsewhere, _notes, _tally
 from lab.website.pages.policy import CHAPTERS
-from lab.website.pages.soundness import HOST_WENT_ON
 from lab.website.site import build_site
 from lab.website.verdict_words import FRESHNESS
 
@@ -404,8 +403,10 @@ def test_cold_times_come_with_what_their_clock_does_to_them() -> None:
     trust = {"agreement": {"claims": 792, "claims_turned": 75}}
     of_host = DataView(overview([], shapes, {"old"})).at("host_went_on", "H100")
     longer, cold = _notes(of_host, trust)
-    said = HOST_WENT_ON.strip().removesuffix(".").removeprefix("T")
-    assert words_of(longer) == f"2 of 3 shapes: t{said}, a clear part of the time at 1."
+    assert words_of(longer) == (
+        "The times of 2 of 3 shapes were taken while the host went on enqueuing, so that each call reads about half a "
+        "microsecond longer, a clear part of the time at 1."
+    )
     assert [part.source for part in longer if isinstance(part, Figure)] == [
         f"/host_went_on/H100/{name}" for name in ("taken", "shapes", "lengthened")
     ]

@@ -129,7 +129,7 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
     if any(faster_cold(item, case.name, each.name) for each in item.plan.profiles_of(case)):
         remarks.append((SHORT_COLD,))
     if any(host_went_on(item, case.name, each.name) for each in item.plan.profiles_of(case)):
-        remarks.append((HOST_WENT_ON.strip(),))
+        remarks.append((f"The times were {HOST_WENT_ON}.",))
     if _any_quotient(case, view):
         remarks.append((MEDIANS,))
     if view.value("gpu", case.name, "power_capped"):

@@ -94,9 +94,8 @@ def _notes(host: DataView, trust: Mapping[str, Any]) -> list[Words]:
     it went on enqueuing."""
     notes: list[Words] = []
     if host.value("lengthened"):
-        told = f"{HOST_WENT_ON[0].lower()}{HOST_WENT_ON[1:].rstrip('. ')}"
-        text = f"{{taken}} of {{shapes}} shapes: {told}, a clear part of the time at {{lengthened}}."
-        notes.append(sentence(host, text))
+        told = f"were {HOST_WENT_ON}, a clear part of the time at "
+        notes.append(sentence(host, f"The times of {{taken}} of {{shapes}} shapes {told}{{lengthened}}."))
     counts = DataView(trust, TRUST).at("agreement")
     if counts.value("claims"):
         told = (

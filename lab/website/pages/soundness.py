@@ -190,7 +190,8 @@ def correctness_fold(item: Judged, view: DataView) -> Fold | None:
 # What a reader must know of a time beside the time: what its clock leaves out, and what else a clock would say.
 SHORT_SECONDS = 7e-6  # below it, what two events cost by themselves is a large part of a time
 CLEARLY = 0.98  # of a time in another scope: cold is shorter by more than noise
-HOST_WENT_ON = "Taken while the host went on enqueuing: each call reads about half a microsecond longer. "
+# How times were taken, within a sentence.
+HOST_WENT_ON = "taken while the host went on enqueuing, so that each call reads about half a microsecond longer"
 BESIDE = ("device_warm", "graph")  # in which a call may wait for the write-back of the call before it
 OTHERS = {
     "device_dirty": "Dirty cache", "dirty_flush": "Lab, dirty flush", "do_bench": "do_bench",
@@ -236,7 +237,7 @@ def cells_note(item: Judged, view: DataView) -> Words:
     events = view.figure("evidence", "median_empty_seconds", show=format.brief_time)
     attained = (view.value("limits", case, "profiles", profile, SCOPE, "attained") or 0 for case, profile in cells)
     beyond = sum(share > BEYOND_LIMIT for share in attained)
-    note: Words = (HOST_WENT_ON,) if any(host_went_on(item, *cell) for cell in cells) else ()
+    note: Words = (f"The times were {HOST_WENT_ON}. ",) if any(host_went_on(item, *cell) for cell in cells) else ()
     if short and events and events.value:
         note = (*note, f"In {short} of {len(cells)} cells what the clock reads of nothing, ", events,
                 ", is a large part. ")  # fmt: skip

@@ -22,6 +22,7 @@ from lab.website.pages.boundary import run_command
 from lab.website.pages.history import run_link, verdict_link
 from lab.website.pages.labels import case_label, listed, operator_title, profile_title, scope_title
 from lab.website.pages.outline import outlines
+from lab.website.pages.soundness import HOST_WENT_ON
 from lab.website.table import Head, Link, PageTable, TableRow, Words, column, csv_table, named, row
 
 PAGE = "zoo/index.html"
@@ -225,8 +226,7 @@ def _went_on(parts: Sequence[Part]) -> Words:
     """The runs whose host did not wait for each call to end, and what that does to a time."""
     went_on = by_run([part for part in parts if not part.item.evidence["isolated"]])
     links = joined(((Link(run_id, run_link(run[0].item)),) for run_id, run in went_on.items()), " and ")
-    told = "Taken while the host went on enqueuing, so that each call reads about half a microsecond longer: "
-    return (told, *links, ".") if links else ()
+    return ("The times of ", *links, f" were {HOST_WENT_ON}.") if links else ()
 
 
 def _commands(parts: Sequence[Part]) -> Iterator[str]:
