@@ -9,7 +9,7 @@ import pytest
 from lab.definition.families import FAMILIES
 from lab.evidence.source import ROOT
 from lab.website.data.overview import overview
-from lab.website.pages.front import grid_view
+from lab.website.pages.grid import grid_view
 from lab.website.render import environment
 
 LARGEST = 40 * 1024  # bytes, compressed
