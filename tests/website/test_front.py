@@ -23,7 +23,9 @@ from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.grid import _cell
 from lab.website.pages.policy import CHAPTERS
+from lab.website.pages.search_answers import Answer
 from lab.website.site import build_site
+from lab.website.sources import TEMPLATES
 from lab.website.verdict_words import FRESHNESS
 
 TIMES = {
@@ -131,13 +133,20 @@ def test_the_grid_names_implementations_as_readers_do_and_links_each_shape_to_it
 def test_an_answer_has_margin_range_and_the_import_line_of_the_fastest(site):
     script = (site / "assets/winners.js").read_text()
     answers = json.loads(script.removeprefix("window.kernelEvidenceWinners = ").removesuffix(";\n"))
-    (row,) = [row for row in answers["rows"] if row[1:3] == ["graph", "rmsnorm-4096x4096-float16"]]
-    assert row[4:8] == ["RMSNorm", "4096×4096", "fp16", "lab-triton"]
-    assert re.fullmatch(r"\d\.\d+×", row[11])
-    assert re.fullmatch(r"\[\d\.\d+, \d\.\d+\]", row[12])
-    least, p50, most = (float(row[at].removesuffix(" µs")) for at in (13, 8, 14))
+    rows = [dict(zip(answers["columns"], row, strict=True)) for row in answers["rows"]]
+    (row,) = [row for row in rows if (row["mode"], row["case"]) == ("graph", "rmsnorm-4096x4096-float16")]
+    assert [row[name] for name in ("title", "shape", "dtype", "best")] == ["RMSNorm", "4096×4096", "fp16", "lab-triton"]
+    assert re.fullmatch(r"\d\.\d+×", row["ratio"])
+    assert re.fullmatch(r"\[\d\.\d+, \d\.\d+\]", row["interval"])
+    least, p50, most = (float(row[name].removesuffix(" µs")) for name in ("least", "p50", "most"))
     assert least <= p50 <= most
-    assert "from lab.kernels.rmsnorm import rmsnorm" in answers["snippets"][row[17]][1]
+    assert "from lab.kernels.rmsnorm import rmsnorm" in answers["snippets"][row["snippet"]][1]
+
+
+def test_the_finder_reads_the_columns_of_an_answer_and_no_others() -> None:
+    script = (TEMPLATES / "search.js").read_text()
+    assert set(re.findall(r"\brow\.(\w+)", script)) == set(Answer._fields)
+    assert not re.search(r"\brow\[\d", script)
 
 
 def test_verdicts_are_counted_as_text_from_the_data(site):
