@@ -82,7 +82,7 @@ def _counted_as(word: str, status: str) -> str:
 
 def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[View, ...]:
     """All these counts together, in the reading order, with a word for each; verdicts that no claim has are left
-    out. `also`: of claims that do not hold, how many are mixed."""
+    out. `mixed`: of claims that do not hold, how many are mixed; `also` says so."""
     total: Counter[str] = Counter()
     for counts in items:
         total.update(counts)
@@ -100,7 +100,7 @@ def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[View, ...]:
 
 
 def _count(status: Status, word: str, claims: int, mixed: int = 0) -> View:
-    return View(status=status, word=word, claims=claims, also=f" ({mixed} mixed)" if mixed else "")
+    return View(status=status, word=word, claims=claims, mixed=mixed, also=f" ({mixed} mixed)" if mixed else "")
 
 
 def samples_taken(view: DataView) -> Sentence:

@@ -88,11 +88,11 @@ def test_a_page_of_a_case_and_that_of_its_experiment_say_who_shares_the_first_pl
     shared = 0
     for item in (each.loaded for each in gather(load_evidence(EVIDENCE), DECISIONS).current if each.evidence):
         for case in item.plan.included_cases:
-            stands = [rival.stands for rival in rivals(item, case, DataView(item.data)).values()]
+            words = [rival.word for rival in rivals(item, case, DataView(item.data)).values()]
             page = ROOT / "site/experiments" / item.plan.name / "cases" / case.name / "index.html"
-            if stands and page.exists():
-                assert ("shared the first place" in page.read_text()) == ("tie" in stands), page
-                shared += "tie" in stands
+            if words and page.exists():
+                assert ("shared the first place" in page.read_text()) == ("tie" in words), page
+                shared += "tie" in words
     assert shared > 10
 
 
@@ -106,7 +106,7 @@ def test_an_experiments_page_and_the_grid_of_the_front_page_say_the_same() -> No
                 if next(iter(standing)) != row["cells"][row["best"]]["profile"]:
                     others += 1  # a variant leads, which the grid leaves out: ratios there are to another one
                     continue
-                odd = [c for c in row["cells"].values() if standing[c["profile"]].stands != c["call"]]
+                odd = [c for c in row["cells"].values() if standing[c["profile"]].word != c["call"]]
                 assert not odd, (item.plan.name, row["case"])
                 apart = {c["profile"] for c in row["cells"].values() if "quotient_of_medians" in c}
                 assert apart == {c["profile"] for c in row["cells"].values() if standing[c["profile"]].medians}

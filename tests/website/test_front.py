@@ -11,21 +11,21 @@ from factory import SWEEP_FLAG, plan_of, records_of, write_run
 from test_site import Page, publish
 
 from lab.definition.experiment import SCOPES
-from lab.definition.families import FAMILIES
 from lab.evidence.record import RunFinish
 from lab.verdict.judge import NOISY_RATIO, READING_ORDER
 from lab.verdict.plain_words import STATUS_WORDS
 from lab.verdict.results import judge_run
-from lab.website.data.calls import Call, call_of, call_of_fastest
 from lab.website.data.judged import Judged, judged_run
+from lab.website.data.standing_words import StandingWord, standing_word_of, word_of_fastest
 from lab.website.data.winners import grid, winners
-from lab.website.figure import DataView, Figure
+from lab.website.figure import DataView
 from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import decision_rows
-from lab.website.pages.front import _cell, _elsewhere, _notes, _tally
+from lab.website.pages.grid import _cell
 from lab.website.pages.policy import CHAPTERS
-from lab.website.pages.soundness import HOST_WENT_ON
+from lab.website.pages.search_answers import Answer
 from lab.website.site import build_site
+from lab.website.sources import TEMPLATES
 from lab.website.verdict_words import FRESHNESS
 
 TIMES = {
@@ -108,8 +108,14 @@ def test_the_grid_has_every_shape_in_every_call_mode_with_the_times_behind_it(si
             assert html.count(f'data-at="/shapes/H100/{mode}/{case}/cells/"') == 1
             cells = row["cells"]
             assert row["best"] == min(cells, key=lambda family: cells[family]["p50_seconds"])
-            others = [cell["call"] for family, cell in cells.items() if family != row["best"]]
-            assert cells[row["best"]]["call"] == call_of_fastest(others)
+            others = {cell["call"] for family, cell in cells.items() if family != row["best"]}
+            assert others <= {"tie", "slower", "unproven"}
+            if "tie" in others:
+                assert cells[row["best"]]["call"] == "tie"
+            elif "unproven" in others:
+                assert cells[row["best"]]["call"] == "best?"
+            else:
+                assert cells[row["best"]]["call"] == "best"
             slower = [cell for cell in cells.values() if cell["call"] == "slower"]
             assert all(cell["times_fastest"] > 1 for cell in slower)
     assert data["device_cold"]["rmsnorm-4096x4096-float16"]["cells"]["eager"]["call"] == "slower"
@@ -127,13 +133,20 @@ def test_the_grid_names_implementations_as_readers_do_and_links_each_shape_to_it
 def test_an_answer_has_margin_range_and_the_import_line_of_the_fastest(site):
     script = (site / "assets/winners.js").read_text()
     answers = json.loads(script.removeprefix("window.kernelEvidenceWinners = ").removesuffix(";\n"))
-    (row,) = [row for row in answers["rows"] if row[1:3] == ["graph", "rmsnorm-4096x4096-float16"]]
-    assert row[4:8] == ["RMSNorm", "4096×4096", "fp16", "lab-triton"]
-    assert re.fullmatch(r"\d\.\d+×", row[11])
-    assert re.fullmatch(r"\[\d\.\d+, \d\.\d+\]", row[12])
-    least, p50, most = (float(row[at].removesuffix(" µs")) for at in (13, 8, 14))
+    rows = [dict(zip(answers["columns"], row, strict=True)) for row in answers["rows"]]
+    (row,) = [row for row in rows if (row["mode"], row["case"]) == ("graph", "rmsnorm-4096x4096-float16")]
+    assert [row[name] for name in ("title", "shape", "dtype", "best")] == ["RMSNorm", "4096×4096", "fp16", "lab-triton"]
+    assert re.fullmatch(r"\d\.\d+×", row["ratio"])
+    assert re.fullmatch(r"\[\d\.\d+, \d\.\d+\]", row["interval"])
+    least, p50, most = (float(row[name].removesuffix(" µs")) for name in ("least", "p50", "most"))
     assert least <= p50 <= most
-    assert "from lab.kernels.rmsnorm import rmsnorm" in answers["snippets"][row[17]][1]
+    assert "from lab.kernels.rmsnorm import rmsnorm" in answers["snippets"][row["snippet"]][1]
+
+
+def test_the_finder_reads_the_columns_of_an_answer_and_no_others() -> None:
+    script = (TEMPLATES / "search.js").read_text()
+    assert set(re.findall(r"\brow\.(\w+)", script)) == set(Answer._fields)
+    assert not re.search(r"\brow\[\d", script)
 
 
 def test_verdicts_are_counted_as_text_from_the_data(site):
@@ -313,7 +326,7 @@ def test_nothing_is_said_to_need_attention_where_there_are_no_decisions():
 
 
 @pytest.mark.parametrize(
-    ("place", "call"),
+    ("place", "word"),
     [
         ({"proven": True, "level": True, "times_fastest": 1.015}, "tie"),
         ({"proven": True, "level": True, "times_fastest": 1.01, "low": 0.99, "high": 1.019}, "tie"),
@@ -322,8 +335,8 @@ def test_nothing_is_said_to_need_attention_where_there_are_no_decisions():
         ({"proven": False, "level": False, "times_fastest": 1.5}, "unproven"),
     ],
 )
-def test_a_tie_is_near_the_fastest(place: dict[str, Any], call: str) -> None:
-    assert call_of(place) == call
+def test_a_tie_is_near_the_fastest(place: dict[str, Any], word: str) -> None:
+    assert standing_word_of(place) == word
 
 
 def test_a_ratio_that_the_two_times_contradict_has_their_quotient_beside_it() -> None:
@@ -343,41 +356,8 @@ def test_a_ratio_that_the_two_times_contradict_has_their_quotient_beside_it() ->
 
 
 @pytest.mark.parametrize(
-    ("others", "call"),
+    ("others", "word"),
     [([], "best"), (["slower"], "best"), (["slower", "unproven"], "best?"), (["unproven", "tie"], "tie")],
 )
-def test_the_fastest_is_called_by_who_may_be_as_fast(others: list[Call], call: str) -> None:
-    assert call_of_fastest(others) == call
-
-
-def test_a_grid_tells_who_is_best_or_tied_how_often() -> None:
-    cells = {"compile": {"call": "best"}, "liger": {"call": "tie"}, "eager": {"call": "slower"}}
-    told = _tally([{"cells": cells}, {"cells": cells | {"liger": {"call": "unproven"}}}])
-    assert told == [f"{FAMILIES['compile']} 2 of 2", f"{FAMILIES['liger']} 1 of 2", f"{FAMILIES['eager']} 0 of 2"]
-    unsure = _tally([{"cells": cells}, {"cells": cells | {"compile": {"call": "best?"}}}])
-    assert unsure[:2] == [f"{FAMILIES['liger']} 2 of 2", f"{FAMILIES['compile']} 1, perhaps 2, of 2"]
-
-
-def test_the_table_of_one_call_mode_tells_how_its_leader_does_in_the_others() -> None:
-    won = {"a": {"cells": {"lab-triton": {"call": "best"}, "compile": {"call": "slower"}}}}
-    lost = {"a": {"cells": {"lab-triton": {"call": "slower"}, "compile": {"call": "best"}}}}
-    modes = {"device_cold": won, "graph": won, "eager": lost}
-    assert _elsewhere(modes, "device_cold") == "lab (Triton) in a CUDA graph 1 of 1; called eagerly 0 of 1."
-    assert _elsewhere(modes, "eager") == "torch.compile with a cold cache 0 of 1; in a CUDA graph 0 of 1."
-    assert _elsewhere({"device_cold": won}, "device_cold") == ""
-
-
-def test_cold_times_come_with_what_their_clock_does_to_them() -> None:
-    rows = [
-        {"digest": digest, "best": "compile", "cells": {"compile": {"p50_seconds": seconds}}}
-        for digest, seconds in (("old", 5e-6), ("old", 50e-6), ("new", 5e-6))
-    ]
-    trust = {"agreement": {"claims": 792, "claims_turned": 75}}
-    longer, cold = _notes(rows, {"old"}, trust)
-    said = HOST_WENT_ON.strip().removesuffix(".").removeprefix("T")
-    assert longer == (f"2 of 3 shapes: t{said}, a clear part of the time at 1.",)
-    counts = [each for each in cold if isinstance(each, Figure)]
-    assert [each.source for each in counts] == [
-        "site:trust/data.json#/agreement/claims_turned", "site:trust/data.json#/agreement/claims",
-    ]  # fmt: skip
-    assert _notes(rows, {"older"}, {}) == []
+def test_the_fastest_is_called_by_who_may_be_as_fast(others: list[StandingWord], word: str) -> None:
+    assert word_of_fastest(others) == word

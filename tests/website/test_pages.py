@@ -83,10 +83,10 @@ def test_what_nothing_tells_apart_is_a_tie_in_picture_and_table() -> None:
 
 def test_a_ratio_that_the_medians_contradict_has_theirs_in_brackets() -> None:
     ratio, medians = Figure("1.34×", 1.34, "/a"), Figure("1.14×", 1.14, "/b")
-    rival = Rival(ratio=ratio, interval=None, medians=medians, value=1.34, low=0.9, high=1.8, stands="unproven")
+    rival = Rival(ratio=ratio, interval=None, medians=medians, value=1.34, low=0.9, high=1.8, word="unproven")
     assert plain(against_best(rival)) == "1.34× ? (1.14×)"
-    assert plain(against_best(dataclasses.replace(rival, stands="slower", medians=None))) == "1.34×"
-    assert plain(against_best(dataclasses.replace(rival, stands="tie"))) == "tie"
+    assert plain(against_best(dataclasses.replace(rival, word="slower", medians=None))) == "1.34×"
+    assert plain(against_best(dataclasses.replace(rival, word="tie"))) == "tie"
 
 
 def test_a_rival_far_behind_is_reported_at_the_edge_of_a_zoomed_axis() -> None:

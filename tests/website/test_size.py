@@ -8,7 +8,8 @@ import pytest
 
 from lab.definition.families import FAMILIES
 from lab.evidence.source import ROOT
-from lab.website.pages.front import grid_view
+from lab.website.data.overview import overview
+from lab.website.pages.grid import grid_view
 from lab.website.render import environment
 
 LARGEST = 40 * 1024  # bytes, compressed
@@ -51,7 +52,7 @@ def test_the_front_page_is_light_with_three_hundred_shapes() -> None:
         }
         for mode in ("device_cold", "graph")
     }  # fmt: skip
-    view = grid_view({"H100": shapes}, {})
+    view = grid_view(overview([], {"H100": shapes}, ()), {})
     boards = "{% for board in grid.boards %}{{ grids.board(board) }}{% endfor %}"
     imports = "{% import '_grid.html' as grids %}"
     html = environment().from_string(imports + boards).render(grid=view)

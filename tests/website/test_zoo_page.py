@@ -198,7 +198,10 @@ def test_a_shape_that_was_measured_again_by_the_usual_protocol_stands_as_in_that
         "their times here are those of tour-close." in page.text
     )
     assert f"../runs/{shown['runs']['tour-close']['digest'][:12]}/index.html" in page.links
-    assert "went on enqueuing, so that each call reads about half a microsecond longer: tour." in page.text
+    assert (
+        "The times of tour were taken while the host went on enqueuing, so that each call reads about half a "
+        "microsecond longer." in page.text
+    )
     assert "may lie on its other side where it was not measured again." in page.text
     assert "lab zoo softmax --sample 4 --sweeps 5 --run-id <run-id> --decide 7" in page.text
     assert "./scripts/benchmark" not in page.text
@@ -291,6 +294,10 @@ def test_each_operator_counts_from_its_own_level_on(tmp_path: Path) -> None:
         assert {name: each["level_cases"] for name, each in scope["operators"].items()} == {"softmax": 3, "gemm": 4}
         assert scope["rivals"]["torch-matmul"]["level_cases"] == 4
         assert (scope["all"]["level_cases"], scope["all"]["cases"]) == (7, 8)
+        assert scope["by_level"] == {
+            "0.98": {"cases": 4, "reached": {"0.98": 3, "0.9": 3}},
+            "0.9": {"cases": 4, "reached": {"0.98": 0, "0.9": 4}},
+        }
     assert shown["wrong"] == []
     text = Page(tmp_path / "site" / "zoo" / "index.html").text
     assert "our result was wrong by the check" not in text

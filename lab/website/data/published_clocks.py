@@ -13,6 +13,7 @@ from lab.verdict.statistics import Speedup
 from lab.website.data.typed import taken
 
 DIRTY = "device_dirty"
+LONG_SECONDS = 30e-6  # from here on, what a busy host adds to a time is less than 2 %
 APART = 0.01  # of a ratio: more than a page's digits hide
 INSTRUMENTS = {"dirty_flush": DIRTY_FLUSH, "do_bench": DO_BENCH, "nvbench": NVBENCH}
 
@@ -93,3 +94,8 @@ def quotient(
 def apart(medians: float, ratio: float, by: float = APART) -> bool:
     """Whether the quotient of two medians is another number than the ratio, to a reader; `by` is a share of it."""
     return abs(medians / ratio - 1) > by
+
+
+def is_lengthened(seconds: float) -> bool:
+    """Whether what a host adds to a time, if it goes on enqueuing meanwhile, is a clear part of it."""
+    return seconds < LONG_SECONDS

@@ -14,10 +14,10 @@ from lab.definition.families import FAMILIES
 from lab.definition.plan import PlannedCase
 from lab.definition.search import is_search
 from lab.verdict.judge import EQUIVALENCE_MARGIN
-from lab.website.data.calls import Call, call_of, call_of_fastest
 from lab.website.data.judged import Judged
 from lab.website.data.published_clocks import apart
-from lab.website.data.typed import ByCase, Digest, plain_json, taken
+from lab.website.data.standing_words import StandingWord, standing_word_of, word_of_fastest
+from lab.website.data.typed import Digest, plain_json, taken
 from lab.website.data.verdict_log import contradicted_cases
 from lab.website.format import day
 from lab.website.verdict_words import case_word
@@ -36,7 +36,7 @@ class WinnerCell:
 
     profile: str
     p50_seconds: float
-    call: Call
+    call: StandingWord
     times_fastest: float | None = None
     quotient_of_medians: Annotated[float | None, "Of the two times, where it is off `times_fastest` by 2 %."] = None
 
@@ -91,15 +91,6 @@ class WinnerRow:
     margin: Margin
     range: Range
     newer: NewerVerdict | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Overview:
-    """At each shape every family's time; how many claims on kernels have each verdict, without tests of the lab."""
-
-    claims: int
-    verdicts: dict[str, int]
-    shapes: Annotated[dict[str, Annotated[dict[str, ByCase[WinnerRow]], "By call mode."]], "By GPU."]
 
 
 def winners(item: Judged, history: Sequence[Judged]) -> list[Row]:
@@ -177,8 +168,8 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged],
     if len(contest) < 2:
         return None
     cells, (best, runner_up, *_) = item.data["cells"][case.name], contest
-    calls = {each["family"]: call_of(each) for each in contest if each is not best}
-    calls[best["family"]] = call_of_fastest(calls.values())
+    words = {each["family"]: standing_word_of(each) for each in contest if each is not best}
+    words[best["family"]] = word_of_fastest(words.values())
     in_order = sorted(contest, key=lambda each: list(FAMILIES).index(each["family"]))
     row: Row = plain_json(
         taken(
@@ -189,7 +180,7 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged],
                 each["family"]: WinnerCell(
                     profile=each["profile"],
                     p50_seconds=_brief(cells[each["profile"]]["scopes"][scope]["p50_seconds"]),
-                    call=calls[each["family"]],
+                    call=words[each["family"]],
                     times_fastest=None if each is best else _brief(each.get("ratio", each["times_fastest"])),
                     quotient_of_medians=None if each is best else _quotient(each),
                 )

@@ -21,6 +21,14 @@ class ShapeOfZoo(Standing):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LevelOfZoo:
+    """Of the operators that are asked for one level together: their cases, as they are counted of each operator."""
+
+    cases: int
+    reached: Annotated[Mapping[str, int], "By each level that is asked for of any operator, the cases that reach it."]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ScopeOfZoo:
     """Of all shapes together, of each operator, and of each shape, the worst first; those at which the lab's kernel and
     a rival have a time, and in the counts those too at which its result was wrong."""
@@ -29,6 +37,7 @@ class ScopeOfZoo:
     proven: Annotated[int, "The cases at which the rules for claims find it level with every rival that has a ratio."]
     operators: Annotated[Mapping[str, Spread], "By operator, against the best rival."]
     rivals: Annotated[Mapping[str, Spread], "By rival, against it alone."]
+    by_level: Annotated[Mapping[str, LevelOfZoo], "By the level that is asked for of operators."]
     all: Spread | None = None
 
 
@@ -74,12 +83,17 @@ def zoo_data(gpus: Mapping[str, Sequence[Part]]) -> dict[str, Any]:
 def _gpu(parts: Sequence[Part]) -> ZooOfGpu:
     return ZooOfGpu(
         runs={run_id: _run(run) for run_id, run in by_run(parts).items()},
-        levels={operator_of(part.item): level_of(part.item.plan) for part in parts},
+        levels=levels_of(parts),
         shapes=sum(len(part.cases) for part in parts),
         measured_again=sum(len(part.cases) for part in parts if part.again),
         wrong=tuple(case.name for part in parts for case in part.cases if _is_wrong(part.item, case.name)),
         scopes={scope: _scope(parts, scope) for scope in parts[0].item.plan.scopes},
     )
+
+
+def levels_of(parts: Sequence[Part]) -> dict[str, float]:
+    """By operator, what is asked for of it."""
+    return {operator_of(part.item): level_of(part.item.plan) for part in parts}
 
 
 def _run(parts: Sequence[Part]) -> ZooRun:
@@ -106,13 +120,30 @@ def _scope(parts: Sequence[Part], scope: str) -> ScopeOfZoo:
                 against.setdefault(rival, []).extend(standing(case, scope, seconds, {rival: subject}, level))
     every = worst_first(one for standings in found.values() for one in standings)
     runs = {case.name: part.run_id for part in parts for case in part.cases}
+    operators = {op: spread(standings, wrong[op]) for op, standings in found.items() if standings}
     return ScopeOfZoo(
         cases={each.case: taken(ShapeOfZoo, each, run=runs[each.case]) for each in every},
         proven=sum(_is_proven(part.item, case.name, scope) for part in parts for case in part.cases),
-        operators={op: spread(standings, wrong[op]) for op, standings in found.items() if standings},
+        operators=operators,
+        by_level=_by_level(levels_of(parts), operators, every),
         rivals={rival: spread(against[rival], wrong[rival]) for rival in sorted(against) if against[rival]},
         all=spread(every, sum(wrong[op] for op in found)) if every else None,
     )
+
+
+def _by_level(
+    levels: Mapping[str, float], operators: Mapping[str, Spread], standings: Sequence[Standing]
+) -> dict[str, LevelOfZoo]:
+    distinct = dict.fromkeys(levels.values())
+    return {
+        str(own): LevelOfZoo(
+            cases=sum(told.cases for operator, told in operators.items() if levels[operator] == own),
+            reached={
+                str(level): sum(one.ratio >= level for one in standings if one.level == own) for level in distinct
+            },
+        )
+        for own in distinct
+    }
 
 
 def _is_wrong(item: Judged, case: str) -> bool:

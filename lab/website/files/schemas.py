@@ -15,9 +15,9 @@ from typing import Annotated, Any
 
 from lab.quantities import unit_of
 from lab.website.data.judged import LEFT_OUT, json_text
+from lab.website.data.overview import Overview
 from lab.website.data.published import ExperimentData
 from lab.website.data.typed import members
-from lab.website.data.winners import Overview
 from lab.website.data.zoo import ZooData
 from lab.website.files.inventory import ManifestData
 from lab.website.outputs import Attachment, PageGroup, SiteContext

@@ -186,15 +186,18 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
 
 
 def _only_case(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
-    """' (RMSNorm 16×3584 bf16)', the shape alone where the operator was named, and how near to the hardware's limit the
-    subject came there."""
+    """' (RMSNorm 16×3584 bf16)', the shape alone where the operator was named; how near to the hardware's limit the
+    subject came there; and '; another case: 1.02×' where the same two were measured at further cases."""
     cases = view.value("claims", claim.name, "cases")
     (name,) = (name for name, each in cases.items() if each["status"] in WEIGHED)
     path = ("limits", name, "profiles", claim.subject, claim.scope, "attained")
     attained = view.figure(*path, show=format.whole_percent) if claim.measure == "speedup" else None
     case = item.plan.case(name)
     label = shape_label(case) if operator_of(item, claim) else case_label(case)
-    return (f" ({label}, at ", attained, " % of the hardware's limit)") if attained else (f" ({label})",)
+    of_limit: Sentence = (", at ", attained, " % of the hardware's limit") if attained else ()
+    others = _ratios_left_out(item, claim, view)
+    lead = "; another case: " if len(others) == 1 else "; other cases: "
+    return (f" ({label}", *of_limit, *((lead, *extremes(others)) if others else ()), ")")
 
 
 def _tally(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
@@ -220,18 +223,23 @@ def _tally(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
 
 def _elsewhere(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
     """' claimed (others: 1.02× to 1.10×)': where the same two were measured at further cases, what they reach there
-    beyond the claim's own range. Only times with nothing cached are compared at every case."""
-    if claim.measure != "speedup" or claim.scope != SCOPE:
-        return ()
-    pair = claim.subject, claim.baseline
-    ratios = (view.ratio("against", case.name, *pair, brief=True) for case in _left_out(item, claim))
-    found = [ratio for ratio in ratios if ratio]
+    beyond the claim's own range."""
+    found = _ratios_left_out(item, claim, view)
     if not found:
         return ()
     of_claim = view.value("claims", claim.name)
     if all(of_claim["smallest_ratio"] <= ratio.value <= of_claim["largest_ratio"] for ratio in found):
         return (" claimed",)
     return (" claimed (another: " if len(found) == 1 else " claimed (others: ", *extremes(found), ")")
+
+
+def _ratios_left_out(item: Judged, claim: PlannedClaim, view: DataView) -> list[Figure]:
+    """Of the same two at further cases. Only times with nothing cached are compared at every case."""
+    if claim.measure != "speedup" or claim.scope != SCOPE:
+        return []
+    pair = claim.subject, claim.baseline
+    ratios = (view.ratio("against", case.name, *pair, brief=True) for case in _left_out(item, claim))
+    return [ratio for ratio in ratios if ratio]
 
 
 def _left_out(item: Judged, claim: PlannedClaim) -> Iterator[PlannedCase]:

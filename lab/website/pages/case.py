@@ -13,8 +13,8 @@ from lab.verdict.judge import WIDEST_HALF_WIDTH, is_tie
 from lab.verdict.roofline import GRAPH
 from lab.website import format
 from lab.website.addresses import experiment_folder
-from lab.website.data.calls import FIRST, call_of, call_of_fastest
 from lab.website.data.judged import Judged
+from lab.website.data.standing_words import SHARES_FIRST, standing_word_of, word_of_fastest
 from lab.website.figure import DataView, Sentence, joined
 from lab.website.outputs import Document, SiteContext
 from lab.website.pages.case_folds import (
@@ -129,7 +129,7 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
     if any(faster_cold(item, case.name, each.name) for each in item.plan.profiles_of(case)):
         remarks.append((SHORT_COLD,))
     if any(host_went_on(item, case.name, each.name) for each in item.plan.profiles_of(case)):
-        remarks.append((HOST_WENT_ON.strip(),))
+        remarks.append((f"The times were {HOST_WENT_ON}.",))
     if _any_quotient(case, view):
         remarks.append((MEDIANS,))
     if view.value("gpu", case.name, "power_capped"):
@@ -157,12 +157,12 @@ def _cell(
     if cell["outcome"] != "measured":
         why: Words = (Strong((cell["outcome"],)), below(cell["reason"]))
         return table_row(profile.title, why, *[()] * (len(columns) - 2))
-    shares = rival.stands if rival and rival.stands in FIRST else ""
+    word = rival.word if rival and rival.word in SHARES_FIRST else ""
     rate = at.figure("bytes_per_second")
     host = at.figure("enqueue_seconds") if cell.get("enqueue_seconds") else None
     cells = row(
         at, columns,
-        profile=(profile.title, below(shares)),
+        profile=(profile.title, below(word)),
         p50_seconds=(
             at.figure("p50_seconds") or below(cell.get("unmeasured", {}).get(SCOPE, "")),
             below(*clock_note(item, case.name, profile.name, view)),
@@ -172,7 +172,7 @@ def _cell(
         peak_memory_bytes=(at.figure("peak_memory_bytes"), below(at.figure("graph_memory_bytes"), " in its graph")),
         enqueue_seconds=(host, below(cell.get("host_bound") and "host-bound")),
     )  # fmt: skip
-    return replace(cells, kind="best" if shares else "")
+    return replace(cells, kind="best" if word else "")
 
 
 def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str, Any]) -> Fold | None:
@@ -286,22 +286,22 @@ def _answer(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
         return ("Not measured in the run that the experiment's page shows.",)
     names = {profile.name: within_sentence(profile.title) for profile in item.plan.profiles}
     first, *rest = places
-    fastest, call = begun(profile_title(item, first)), f" a call {scope_words(SCOPE, item.on_cpu).told}"
+    fastest, each_call = begun(profile_title(item, first)), f" a call {scope_words(SCOPE, item.on_cpu).told}"
     p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_time) or ""
     level = [name for name in rest if places[name].level]
     tied = [names[name] for name in level if _is_tied(case, first, name, view)]
     at_edge = [name for name in level if _is_precise(case, first, name, view) and names[name] not in tied]
     noisy = [names[name] for name in level if names[name] not in tied and name not in at_edge]
     behind = next((name for name in rest if not places[name].level), None)
-    who: Sentence = (f"{fastest} was the fastest, with ", p50, call)
+    who: Sentence = (f"{fastest} was the fastest, with ", p50, each_call)
     if not rest:
-        who = (f"{fastest}, the only implementation that was measured, took ", p50, call)
+        who = (f"{fastest}, the only implementation that was measured, took ", p50, each_call)
     elif not places[first].proven:
-        who = (f"{fastest} had the shortest p50, ", p50, call, ", by too few sweeps to say that it is faster")
+        who = (f"{fastest} had the shortest p50, ", p50, each_call, ", by too few sweeps to say that it is faster")
     elif tied:
-        who = (f"{fastest} shared the first place with {listed(tied)}, at ", p50, call)
+        who = (f"{fastest} shared the first place with {listed(tied)}, at ", p50, each_call)
     elif noisy or at_edge:
-        who = (f"{fastest} had the shortest p50, ", p50, call)
+        who = (f"{fastest} had the shortest p50, ", p50, each_call)
     if places[first].proven and (noisy or at_edge):
         doubts: list[Sentence] = [_at_edge(case, first, name, names[name], view) for name in at_edge]
         doubts += [(f"too noisy to tell from {listed(noisy)}",)] if noisy else []
@@ -340,9 +340,9 @@ def _in_graph(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
     if len(places) < 2:
         return ()
     first, *rest = places
-    calls = {each["profile"]: call_of(each) for each in rest}
-    tied = [profile_title(item, name) for name, call in calls.items() if call == "tie"]
-    had = "had the shortest p50" if call_of_fastest(calls.values()) == "best?" else "was fastest"
+    words_of = {each["profile"]: standing_word_of(each) for each in rest}
+    tied = [profile_title(item, name) for name, word in words_of.items() if word == "tie"]
+    had = "had the shortest p50" if word_of_fastest(words_of.values()) == "best?" else "was fastest"
     p50 = view.figure("cells", case.name, first["profile"], "scopes", GRAPH, "p50_seconds", show=format.brief_time)
     level = f", in a tie with {listed(tied)}" if tied else ""
     return (f" In a CUDA graph {profile_title(item, first['profile'])} {had}, at ", p50 or "–", f"{level}.")
@@ -351,8 +351,8 @@ def _in_graph(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
 def _snippets(item: Judged, case: PlannedCase) -> Iterator[tuple[str, Snippet]]:
     """How to call each implementation that was timed, the fastest first."""
     for name in item.places(case.name, SCOPE) if case.included else ():
-        if call := snippet(item.plan.name, name, case.op):
-            yield profile_title(item, name), call
+        if how_to := snippet(item.plan.name, name, case.op):
+            yield profile_title(item, name), how_to
 
 
 def _neighbour(cases: Sequence[PlannedCase], number: int) -> tuple[str, str] | None:

@@ -10,8 +10,8 @@ from lab.website import format
 from lab.website.addresses import case_address
 from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import series
-from lab.website.data.calls import FIRST
 from lab.website.data.judged import Judged
+from lab.website.data.standing_words import SHARES_FIRST
 from lab.website.figure import DataView, Figure, Sentence, extremes, joined
 from lab.website.pages.crossover import crossovers
 from lab.website.pages.labels import case_label, listed, scope_within
@@ -63,11 +63,11 @@ def zoom(panels: Sequence[Sequence[Dot]]) -> float:
 
 def best(item: Judged, case: PlannedCase, standing: Mapping[str, Rival], view: DataView) -> Sentence:
     """'QuACK: 179 µs', and 'tie of 4: 21.8 µs', which are drawn in bold."""
-    level = [item.plan.profile(name).title for name, rival in standing.items() if rival.stands in FIRST]
+    level = [item.plan.profile(name).title for name, rival in standing.items() if rival.word in SHARES_FIRST]
     first = next(iter(item.places(case.name, SCOPE)))
     p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_time)
     who = f"tie of {len(level)}" if len(level) > 2 else " and ".join(level)
-    who += ", not sure" if any(rival.stands == "best?" for rival in standing.values()) else ""
+    who += ", not sure" if any(rival.word == "best?" for rival in standing.values()) else ""
     return f"{who}: ", p50 or "–"
 
 
@@ -81,7 +81,7 @@ def _shown(item: Judged, cases: list[PlannedCase], dots: Mapping[str, Sequence[D
 def _dots(item: Judged, case: PlannedCase, serious: set[tuple[str, str]], standing: Mapping[str, Rival]) -> list[Dot]:
     return [
         Dot(label=item.plan.profile(name).title, series=series(name), value=rival.value, low=rival.low, high=rival.high,
-            text=format.times(rival.value), first=rival.stands in FIRST)
+            text=format.times(rival.value), first=rival.word in SHARES_FIRST)
         for name, rival in standing.items()
         if (case.op, name) in serious
     ]  # fmt: skip
@@ -134,7 +134,7 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival
         cell = item.cell(case.name, profile.name)
         outcome, scopes = cell["outcome"], [scope_within(each) for each in cell.get("scopes", ())]
         return (below(f"{listed(scopes)} only" if scopes else OUTCOMES.get(outcome, outcome)),)
-    first = rival is not None and rival.stands in FIRST
+    first = rival is not None and rival.word in SHARES_FIRST
     tokens = view.figure(*path, "scopes", SCOPE, "tokens_per_second")
     return (
         Strong((p50,)) if first else p50, below(*_beneath(case, profile, rival, view)), below(tokens, " tokens/s"),

@@ -16,8 +16,8 @@ from lab.website import format
 from lab.website.addresses import case_address
 from lab.website.charts.lines import Line, Point, crossover_chart
 from lab.website.charts.svg import series
-from lab.website.data.calls import FIRST
 from lab.website.data.judged import Judged
+from lab.website.data.standing_words import SHARES_FIRST
 from lab.website.figure import DataView, Figure, extremes
 from lab.website.pages.labels import DTYPES, case_label, scope_words, shape_label, titled, within_sentence
 from lab.website.pages.standing import BAND, SERIOUS, Rival, Standing, against_best, serious_rivals, standings
@@ -206,5 +206,5 @@ def _time(case: PlannedCase, profile: PlannedProfile, rival: Rival | None, scope
     p50 = view.figure("cells", case.name, profile.name, "scopes", scope, "p50_seconds", show=format.brief_microseconds)
     if p50 is None or rival is None:
         return ()
-    first = rival.stands in FIRST
+    first = rival.word in SHARES_FIRST
     return Strong((p50,)) if first else p50, below(*against_best(rival))

@@ -1,33 +1,26 @@
 """The front page: who is fastest at which shape, then what changed, decisions, and every experiment."""
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace as View
-from typing import Any
 
-from lab.definition.families import FAMILIES
-from lab.verdict.cells import SCOPE
-from lab.verdict.judge import READING_ORDER
 from lab.website import format
-from lab.website.addresses import experiment_folder, run_folder, verdict_folder
-from lab.website.data.winners import CPU, MODES, grid
-from lab.website.figure import DataView, sentence
+from lab.website.addresses import run_folder
+from lab.website.data.overview import overview
+from lab.website.data.winners import grid
+from lab.website.figure import DataView, Sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, SiteContext
-from lab.website.pages.claims import NO_TRUST, TRUST
 from lab.website.pages.decisions import decision_rows
-from lab.website.pages.labels import DTYPES, operator_title
+from lab.website.pages.grid import HEADINGS, grid_view, rows_table
 from lab.website.pages.outline import outlines
 from lab.website.pages.search import leaves
-from lab.website.pages.snippet import snippet
-from lab.website.pages.soundness import HOST_WENT_ON, is_lengthened
+from lab.website.pages.search_answers import answers_script
 from lab.website.pages.zoo import has_zoo
-from lab.website.table import Link, Words, csv_table
+from lab.website.table import csv_table
 from lab.website.verdict_words import status_counts
 
 
-def listed(item: View) -> View:
+def experiment_row(item: View) -> View:
     """`item`: lab.website.pages.outline.outline."""
     return View(
         slug=item.name, title=item.title, question=item.question, told=item.counts, self_test=item.self_test,
@@ -36,7 +29,7 @@ def listed(item: View) -> View:
     )  # fmt: skip
 
 
-def place(row: View) -> tuple[bool, bool]:
+def order_in_lists(row: View) -> tuple[bool, bool]:
     """In which order lists show them."""
     return row.self_test, not row.date
 
@@ -49,250 +42,6 @@ def experiment_lists(rows: Sequence[View]) -> View:
         test_verdicts=status_counts(row.told for row in tests),
         planned=[row for row in rows if not (row.date or row.self_test)],
     )  # fmt: skip
-
-
-Row = Mapping[str, Any]
-Shapes = Mapping[str, Mapping[str, Mapping[str, Row]]]  # by GPU, call mode and case: lab.website.data.winners.grid
-MODE_TITLES = {"device_cold": "GPU alone, cold cache", "graph": "In a CUDA graph", "eager": "Eager call"}
-CPU_TITLES = {"device_cold": "Cold cache"}  # where it differs
-HEADINGS = (
-    "gpu", "mode", "operator", "shape", "dtype", "implementation", "profile", "p50_seconds", "call", "times_fastest",
-    "quotient_of_medians", "experiment", "digest",
-)  # fmt: skip
-OTHERWISE = {"device_cold": "with a cold cache", "graph": "in a CUDA graph", "eager": "called eagerly"}
-MOST_TOLD = 5  # families that lead a table
-BARS = 10  # lengths of the bar under a time
-
-
-def grid_view(
-    shapes: Shapes, shown: Mapping[str, str], went_on: Collection[str] = (), trust: Mapping[str, Any] = NO_TRUST
-) -> View:
-    """What the template shows. `shown`: by experiment the digest of the evidence that its pages show. `went_on`: the
-    digests of runs whose host did not wait for each timed call.
-
-    GPUs, call modes and dtypes go by their numbers: the style sheet knows the numbers and not the names.
-    """
-    dtypes = sorted({row["dtype"] for row in _rows(shapes)}, key=lambda name: DTYPES.get(name, name))
-    modes = [mode for mode in MODES if any(mode in by_mode for by_mode in shapes.values())]
-    boards = [
-        View(
-            gpu=gpu,
-            mode=_mode_titles([gpu])[mode],
-            g=g,
-            m=m,
-            notes=_notes(shapes[gpu].get(mode, {}).values(), went_on, trust) if mode == SCOPE and gpu != CPU else (),
-            **_board(shapes, gpu, mode, shown, dtypes),
-        )
-        for g, gpu in enumerate(shapes)
-        for m, mode in enumerate(modes)
-    ]
-    return View(
-        gpus=list(shapes), modes=[_mode_titles(shapes)[mode] for mode in modes], on_cpu=_only_cpu(shapes),
-        dtypes=[DTYPES.get(name, name) for name in dtypes], boards=boards,
-        newer=any("newer" in row for row in _rows(shapes)),
-    )  # fmt: skip
-
-
-def _notes(rows: Collection[Row], went_on: Collection[str], trust: Mapping[str, Any]) -> list[Words]:
-    """What a reader must know of the cold times of a GPU before they are compared."""
-    taken = [row for row in rows if row["digest"] in went_on]
-    longer = sum(is_lengthened(_fastest_seconds(row)) for row in taken)
-    notes: list[Words] = []
-    if longer:
-        told = f"{HOST_WENT_ON[0].lower()}{HOST_WENT_ON[1:].rstrip('. ')}"
-        notes.append((f"{len(taken)} of {len(rows)} shapes: {told}, a clear part of the time at {longer}.",))
-    counts = DataView(trust, TRUST).at("agreement")
-    if counts.value("claims"):
-        told = (
-            "“Cold” leaves out the write-back of dirty lines, which favours kernels bound by memory: by do_bench, "
-            "nvbench or a writing flush {claims_turned} of {claims} claims "
-        )
-        notes.append((*sentence(counts, told), Link("fall on the other side", "trust/index.html#limits"), "."))
-    return notes
-
-
-def _fastest_seconds(row: Row) -> float:
-    return float(row["cells"][row["best"]]["p50_seconds"])
-
-
-def _only_cpu(machines: Iterable[str]) -> bool:
-    return set(machines) == {CPU}
-
-
-def _mode_titles(machines: Iterable[str]) -> Mapping[str, str]:
-    """What call modes are called where these machines were measured: a CPU's run has no GPU."""
-    return MODE_TITLES | CPU_TITLES if _only_cpu(machines) else MODE_TITLES
-
-
-def _rows(shapes: Shapes) -> Iterator[Row]:
-    for modes in shapes.values():
-        for cases in modes.values():
-            yield from cases.values()
-
-
-def _board(shapes: Shapes, gpu: str, mode: str, shown: Mapping[str, str], dtypes: Sequence[str]) -> dict[str, Any]:
-    """One table: the shapes of one GPU in one call mode, by operator."""
-    cases, view = shapes[gpu].get(mode, {}), DataView({"shapes": shapes}).at("shapes", gpu, mode)
-    families = [each for each in FAMILIES if any(each in row["cells"] for row in cases.values())]
-    groups: dict[str, list[View]] = {}
-    for case, row in cases.items():
-        groups.setdefault(row["op"], []).append(_row(row, families, view.at(case), shown, dtypes))
-    ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), operator_title(pair[0]).lower()))
-    return {
-        "families": [FAMILIES[each] for each in families],
-        "tally": _tally(cases.values()),
-        "elsewhere": _elsewhere(shapes[gpu], mode),
-        "groups": [
-            View(op=op, title=operator_title(op), dtypes=sorted({row.d for row in rows}), rows=rows)
-            for op, rows in ordered
-        ],
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class _Tally:
-    """At how many shapes a family is the best or tied with it, may be, and was timed."""
-
-    family: str
-    level: int
-    perhaps: int
-    timed: int
-
-    @property
-    def counts(self) -> str:
-        """'43, perhaps 71, of 80'."""
-        return f"{self.level}{f', perhaps {self.perhaps},' if self.perhaps > self.level else ''} of {self.timed}"
-
-
-def _tallies(rows: Iterable[Row]) -> list[_Tally]:
-    """Of every family, those first that are level most often."""
-    calls: dict[str, list[str]] = {}
-    for row in rows:
-        for family, cell in row["cells"].items():
-            calls.setdefault(family, []).append(cell["call"])
-    tallies = (
-        _Tally(
-            family, sum(call in ("best", "tie") for call in held),
-            sum(call in ("best", "tie", "best?") for call in held), len(held),
-        )
-        for family, held in calls.items()
-    )  # fmt: skip
-    return sorted(tallies, key=lambda tally: (-tally.level, -tally.perhaps))
-
-
-def _tally(rows: Iterable[Row]) -> list[str]:
-    """'lab (Triton) 43, perhaps 71, of 80': of those who are the best or tied with it most often."""
-    return [f"{FAMILIES[each.family]} {each.counts}" for each in _tallies(rows)[:MOST_TOLD]]
-
-
-def _elsewhere(modes: Mapping[str, Mapping[str, Row]], mode: str) -> str:
-    """How the family that leads in one call mode does in the others: 'lab (Triton) in a CUDA graph 40 of 80; called
-    eagerly 2 of 33.' Else the table that is shown first would hide that eager calls are seldom won."""
-    if not (leading := _tallies(modes.get(mode, {}).values())):
-        return ""
-    others = {
-        other: each.counts
-        for other, cases in modes.items()
-        if other != mode
-        for each in _tallies(cases.values())
-        if each.family == leading[0].family
-    }
-    told = "; ".join(f"{OTHERWISE[other]} {counts}" for other, counts in others.items())
-    return f"{FAMILIES[leading[0].family]} {told}." if told else ""
-
-
-def _row(row: Row, families: Sequence[str], view: DataView, shown: Mapping[str, str], dtypes: Sequence[str]) -> View:
-    return View(
-        shape=shape_text(row), dtype=DTYPES.get(row["dtype"], row["dtype"]), d=dtypes.index(row["dtype"]) + 1,
-        href=row_page(row, shown), at=f"{view.place}/cells/", newer=_newer(row),
-        cells=[_cell(row["cells"].get(each), view.at("cells", each)) for each in families],
-    )  # fmt: skip
-
-
-def _newer(row: Row) -> View | None:
-    """The mark of a row of which a newer run says otherwise: where that stands, and what it says."""
-    if "newer" not in row:
-        return None
-    newer = row["newer"]
-    return View(
-        href=f"{verdict_folder(newer['digest'], row['experiment'])}/index.html#claim-{newer['claim']}",
-        title=f"A newer run says otherwise: “{newer['now_word']}” in {newer['run_id']} of {newer['date']}, "
-        f"“{newer['was_word']}” in the one shown. Claim: {newer['sentence']}",
-    )  # fmt: skip
-
-
-def _cell(cell: Row | None, view: DataView) -> View | None:
-    if cell is None:
-        return None
-    behind = cell.get("times_fastest", 1.0)
-    ratio = view.figure("times_fastest", show=format.times) if cell["call"] in ("slower", "unproven") else None
-    return View(
-        call=cell["call"],
-        p50=view.figure("p50_seconds", show=format.brief_microseconds),
-        look=cell["call"].rstrip("?"),
-        ratio=ratio,
-        medians=ratio and view.figure("quotient_of_medians", show=format.times),
-        bar=max(1, round(BARS / behind)),
-    )
-
-
-def shape_text(row: Row) -> str:
-    return "×".join(map(str, row["shape"]))
-
-
-def row_page(row: Row, shown: Mapping[str, str]) -> str:
-    """The page of the case where it shows this evidence, else the verdicts of the run; relative to the site."""
-    if shown.get(row["experiment"]) == row["digest"]:
-        return f"experiments/{row['experiment']}/cases/{experiment_folder(row['case'])}/index.html"
-    return f"{verdict_folder(row['digest'], row['experiment'])}/index.html"
-
-
-def answers_script(shapes: Shapes, shown: Mapping[str, str]) -> str:
-    """The answers as a classic script, which works from a file too: a page loads it when the first word is typed."""
-    snippets: dict[tuple[str, str, str], int] = {}
-    rows = []
-    for row in _rows(shapes):
-        call = snippet(row["experiment"], row["cells"][row["best"]]["profile"], row["op"])
-        number = snippets.setdefault((call.install, call.code, call.where), len(snippets)) if call else -1
-        rows.append(_answer(row, row_page(row, shown), number))
-    whole = {"families": FAMILIES, "modes": _mode_titles(shapes), "snippets": list(snippets), "rows": rows}
-    return f"window.kernelEvidenceWinners = {json.dumps(whole, separators=(',', ':'), ensure_ascii=False)};\n"
-
-
-def _answer(row: Row, href: str, number: int) -> list[Any]:
-    """What a page says of a row, in the order in which search.js reads it."""
-    margin, range_ = row["margin"], row["range"]
-    interval = format.interval(margin["low"], margin["high"], brief=True) if "low" in margin else ""
-    ratio = format.ratio(margin["ratio"], margin["low"], margin["high"], brief=True) if "low" in margin else ""
-    p50, least, most = row["cells"][row["best"]]["p50_seconds"], range_["least_seconds"], range_["most_seconds"]
-    in_one_unit = (least < format.LONG_SECONDS) == (most < format.LONG_SECONDS)
-    return [
-        row["gpu"], row["mode"], row["case"], row["op"], operator_title(row["op"]), shape_text(row),
-        DTYPES.get(row["dtype"], row["dtype"]), row["best"], format.brief_time(p50),
-        [family for family, cell in row["cells"].items() if cell["call"] == "tie" and family != row["best"]],
-        margin["over"], ratio, interval,
-        (format.brief_microseconds if in_one_unit else format.brief_time)(least), format.brief_time(most),
-        range_told(range_), href, number, row["cells"][row["best"]]["call"] != "best?",
-    ]  # fmt: skip
-
-
-def range_told(times: Row) -> str:
-    """'5 repeated runs on 4 boards', or '5 fresh processes of one run'."""
-    if "runs" not in times:
-        return f"{times['sweeps']} fresh processes of one run"
-    boards = f" on {times['boards']} boards" if times["boards"] > 1 else ""
-    return f"{times['runs']} repeated runs{boards}"
-
-
-def rows_table(shapes: Shapes) -> Iterable[tuple[Any, ...]]:
-    """The grid as a table, a row for each implementation: what grid.csv holds."""
-    for row in _rows(shapes):
-        for family, cell in row["cells"].items():
-            yield (
-                row["gpu"], row["mode"], row["op"], shape_text(row), row["dtype"], FAMILIES[family], cell["profile"],
-                cell["p50_seconds"], cell["call"], cell.get("times_fastest", 1.0),
-                cell.get("quotient_of_medians"), row["experiment"], row["digest"],
-            )  # fmt: skip
 
 
 # What the newest published run changed: experiments that had no evidence before, and verdicts that are others now.
@@ -335,13 +84,12 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
     went_on = {item.digest for item in (*outlined.current, *outlined.published) if not item.isolated}
     # Those of the lab's tests of itself are not to be counted among them.
     counts = status_counts(item.counts for item in outlined.current if not item.self_test)
-    verdicts = dict.fromkeys(map(str, READING_ORDER), 0) | {str(each.status): each.claims for each in counts}
-    data = {"claims": sum(verdicts.values()), "verdicts": verdicts, "shapes": shapes}
+    data = overview(counts, shapes, went_on)
     view = DataView(data)
     attention = [row for row in decision_rows(context) if row.attention]
     front = View(
-        grid=grid_view(shapes, shown, went_on, context.trust),
-        verdicts=[(each, view.figure("verdicts", each.status)) for each in counts],
+        grid=grid_view(data, shown, context.trust),
+        verdicts=[(each, _claims_with(each, view)) for each in counts],
         claims=view.figure("claims"),
         news=None if context.label else news(outlined.published),
         attention=attention[:MOST_ATTENTION],
@@ -350,7 +98,7 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
         decisions=len(context.decisions),
         zoo=not context.label and has_zoo(outlined),
     )
-    rows = sorted((listed(item) for item in outlined.current), key=place)
+    rows = sorted(map(experiment_row, outlined.current), key=order_in_lists)
     for leaf in leaves(rows, "experiments", first="index.html", per_page=PER_PAGE):
         lists = experiment_lists(leaf.items)
         yield Document(
@@ -361,3 +109,9 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
     yield csv_table("winners.csv", HEADINGS, rows_table(shapes))
     yield Attachment(path="assets/winners.js", content=answers_script(shapes, shown))
     yield Attachment(path=DATA, content=data_text(data, DATA, "overview"))
+
+
+def _claims_with(count: View, view: DataView) -> Sentence:
+    """'12 (3 mixed)': how many claims have a verdict."""
+    claims = view.figure("verdicts", count.status) or "–"
+    return (claims, " (", view.figure("mixed") or "–", " mixed)") if count.mixed else (claims,)

@@ -47,6 +47,12 @@ SCOPE_TITLES = {
 }  # fmt: skip
 
 
+# Call modes as the front page names them: at the head of a table, and within a sentence.
+MODE_TITLES = {"device_cold": "GPU alone, cold cache", "graph": "In a CUDA graph", "eager": "Eager call"}
+CPU_MODE_TITLES = {"device_cold": "Cold cache"}  # where it differs
+MODES_WITHIN = {"device_cold": "with a cold cache", "graph": "in a CUDA graph", "eager": "called eagerly"}
+
+
 def scope_title(scope: str) -> str:
     """At the head of a column."""
     return SCOPE_TITLES.get(scope, scope)

@@ -9,6 +9,7 @@ from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import case_address
 from lab.website.data.judged import Judged
+from lab.website.data.published_clocks import is_lengthened
 from lab.website.figure import DataView, Sentence, joined
 from lab.website.pages.kernels import essentials
 from lab.website.pages.labels import CPU_SCOPES, SCOPES, case_label, operator_title, scope_title, shape_label
@@ -189,8 +190,8 @@ def correctness_fold(item: Judged, view: DataView) -> Fold | None:
 # What a reader must know of a time beside the time: what its clock leaves out, and what else a clock would say.
 SHORT_SECONDS = 7e-6  # below it, what two events cost by themselves is a large part of a time
 CLEARLY = 0.98  # of a time in another scope: cold is shorter by more than noise
-LONG_SECONDS = 30e-6  # from here on, what a busy host adds to a time is less than 2 %
-HOST_WENT_ON = "Taken while the host went on enqueuing: each call reads about half a microsecond longer. "
+# How times were taken, within a sentence.
+HOST_WENT_ON = "taken while the host went on enqueuing, so that each call reads about half a microsecond longer"
 BESIDE = ("device_warm", "graph")  # in which a call may wait for the write-back of the call before it
 OTHERS = {
     "device_dirty": "Dirty cache", "dirty_flush": "Lab, dirty flush", "do_bench": "do_bench",
@@ -208,11 +209,6 @@ def host_went_on(item: Judged, case: str, profile: str) -> bool:
     """Whether a time may be clearly too long, because the host enqueued more work meanwhile."""
     p50 = item.cell(case, profile).get("p50_seconds")
     return p50 is not None and is_lengthened(p50) and not item.evidence["isolated"]
-
-
-def is_lengthened(seconds: float) -> bool:
-    """Whether what a busy host adds to a time is a clear part of it."""
-    return seconds < LONG_SECONDS
 
 
 def faster_cold(item: Judged, case: str, profile: str) -> tuple[str, ...]:
@@ -241,7 +237,7 @@ def cells_note(item: Judged, view: DataView) -> Words:
     events = view.figure("evidence", "median_empty_seconds", show=format.brief_time)
     attained = (view.value("limits", case, "profiles", profile, SCOPE, "attained") or 0 for case, profile in cells)
     beyond = sum(share > BEYOND_LIMIT for share in attained)
-    note: Words = (HOST_WENT_ON,) if any(host_went_on(item, *cell) for cell in cells) else ()
+    note: Words = (f"The times were {HOST_WENT_ON}. ",) if any(host_went_on(item, *cell) for cell in cells) else ()
     if short and events and events.value:
         note = (*note, f"In {short} of {len(cells)} cells what the clock reads of nothing, ", events,
                 ", is a large part. ")  # fmt: skip

@@ -8,9 +8,9 @@ from lab.definition.plan import PlannedCase
 from lab.verdict.cells import SCOPE
 from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.website import format
-from lab.website.data.calls import FIRST, Call, call, call_of_fastest
 from lab.website.data.judged import Judged
 from lab.website.data.published_clocks import apart
+from lab.website.data.standing_words import SHARES_FIRST, StandingWord, standing_word, word_of_fastest
 from lab.website.figure import DataView, Figure, Sentence
 
 SERIOUS = 2.0  # times the fastest's time, at some case: who never comes so near is no rival
@@ -27,7 +27,7 @@ class Rival:
     value: float
     low: float
     high: float
-    stands: Call
+    word: StandingWord
 
 
 Standing = Mapping[str, Mapping[str, Rival]]  # by case and implementation
@@ -67,17 +67,17 @@ def rivals(item: Judged, case: PlannedCase, view: DataView, scope: str = SCOPE) 
         rivals_here[name] = Rival(
             ratio=ratio, interval=view.interval(*path), medians=_if_apart(medians, ratio),
             value=value, low=low, high=high,
-            stands=call(proven=place.proven, level=place.level, low=low, high=high),
+            word=standing_word(proven=place.proven, level=place.level, low=low, high=high),
         )  # fmt: skip
-    rivals_here[fastest] = replace(rivals_here[fastest], stands=_call_of_fastest(item, fastest, rivals_here))
+    rivals_here[fastest] = replace(rivals_here[fastest], word=_word_of_fastest(item, fastest, rivals_here))
     return dict(sorted(rivals_here.items(), key=lambda pair: pair[1].value))
 
 
 def against_best(rival: Rival) -> Sentence:
     """'tie', '1.08×', and '1.34× ? (1.14×)' where it may be a tie and the two medians say another ratio."""
-    if rival.stands in FIRST or not rival.ratio:
-        return (rival.stands,) if rival.stands in FIRST else ()
-    doubt = (" ?",) if rival.stands == "unproven" else ()
+    if rival.word in SHARES_FIRST or not rival.ratio:
+        return (rival.word,) if rival.word in SHARES_FIRST else ()
+    doubt = (" ?",) if rival.word == "unproven" else ()
     return (rival.ratio, *doubt, *((" (", rival.medians, ")") if rival.medians else ()))
 
 
@@ -99,9 +99,9 @@ def _comparison(case: PlannedCase, view: DataView, scope: str, fastest: str, nam
     return "contest", case.name, scope, str(place)
 
 
-def _call_of_fastest(item: Judged, fastest: str, rivals_here: Mapping[str, Rival]) -> Call:
+def _word_of_fastest(item: Judged, fastest: str, rivals_here: Mapping[str, Rival]) -> StandingWord:
     """By those of other families, as in the grid: a variant of its own does not contest its place."""
     families = {profile.name: family_of(profile) for profile in item.plan.profiles}
-    others = {name: rival.stands for name, rival in rivals_here.items() if name != fastest}
-    contesting = [stands for name, stands in others.items() if families[name] != families[fastest]]
-    return call_of_fastest(contesting or others.values())
+    others = {name: rival.word for name, rival in rivals_here.items() if name != fastest}
+    contesting = [word for name, word in others.items() if families[name] != families[fastest]]
+    return word_of_fastest(contesting or others.values())

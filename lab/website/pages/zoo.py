@@ -15,13 +15,14 @@ from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.data.zoo import zoo_data
 from lab.website.data.zoo_runs import Part, by_run, is_screening, operator_of, parts_of
-from lab.website.figure import DataView, Sentence, Show, joined, sentence
+from lab.website.figure import DataView, Figure, Sentence, Show, joined, sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
 from lab.website.pages.boundary import run_command
 from lab.website.pages.history import run_link, verdict_link
 from lab.website.pages.labels import case_label, listed, operator_title, profile_title, scope_title
 from lab.website.pages.outline import outlines
+from lab.website.pages.soundness import HOST_WENT_ON
 from lab.website.table import Head, Link, PageTable, TableRow, Words, column, csv_table, named, row
 
 PAGE = "zoo/index.html"
@@ -118,7 +119,7 @@ def _gpu(gpu: str, parts: Sequence[Part], view: DataView, ends: tuple[float, flo
         in_place=any(len({claim.subject for claim in item.plan.claims}) > 1 for item in items),
         goal=_goal(view, first.plan.scopes), shapes=view.figure("shapes"),
         screened=any(map(is_screening, items)), levels=_levels(view),
-        lede=(*_level_at(parts, view), *sentence(
+        lede=(*_level_at(view), *sentence(
             view,
             " At the median shape the best rival takes {scopes/graph/all/median:ratio} our time in graphs and "
             "{scopes/device_cold/all/median:ratio} with nothing cached; at our worst, "
@@ -140,40 +141,43 @@ def _by_level(view: DataView) -> list[list[str]]:
     return sorted(grouped(levels, lambda operator: str(levels[operator])).values(), key=len, reverse=True)
 
 
-def _level_at(parts: Sequence[Part], view: DataView) -> Words:
+def _level_at(view: DataView) -> Words:
     """At how many shapes ours is level, told apart for each level: one bar says less than another."""
     usual, *others = _by_level(view)
     left_out = [operator_title(operator) for alike in others for operator in alike]
     of_operators = f" of other operators than {listed(left_out)}" if others else ""
+    level = _level_of(view, usual)
     told: Words = (
-        "In CUDA graphs the lab's kernel is level with the best rival or ahead at "
-        f"{_counted(view, 'graph', usual)} shapes{of_operators}, with "
-        f"nothing cached at {_counted(view, 'device_cold', usual)}.",
-    )
+        "In CUDA graphs the lab's kernel is level with the best rival or ahead at ",
+        *_counted(view, "graph", level), f" shapes{of_operators}, with nothing cached at ",
+        *_counted(view, "device_cold", level), ".",
+    )  # fmt: skip
     bar = view.figure("levels", usual[0], show=str)
     of_others = (
         (f" {listed([*map(operator_title, alike)])}, with a bar of ", view.figure("levels", alike[0], show=str),
-         f", is level at {_counted(view, 'graph', alike)} in graphs, of which "
-         f"{_reached(parts, view, 'graph', alike, usual[0])} at ", bar,
-         f", and at {_counted(view, 'device_cold', alike)} with nothing cached, of which "
-         f"{_reached(parts, view, 'device_cold', alike, usual[0])} at ", bar, ".")
+         ", is level at ", *_counted(view, "graph", own), " in graphs, of which ",
+         _reached(view, "graph", own, level), " at ", bar,
+         ", and at ", *_counted(view, "device_cold", own), " with nothing cached, of which ",
+         _reached(view, "device_cold", own, level), " at ", bar, ".")
         for alike in others
+        for own in (_level_of(view, alike),)
     )  # fmt: skip
     return (*told, *joined(of_others, ""))
 
 
-def _counted(view: DataView, scope: str, operators: Sequence[str]) -> str:
-    """'21 of 24'."""
-    found = view.value("scopes", scope, "operators") or {}
-    told = [found[operator] for operator in operators if operator in found]
-    return f"{sum(each['level_cases'] for each in told)} of {sum(each['cases'] for each in told)}"
+def _level_of(view: DataView, operators: Sequence[str]) -> str:
+    """What is asked for of these operators, which are all asked for the same, as the data name it."""
+    return str(view.value("levels", operators[0]))
 
 
-def _reached(parts: Sequence[Part], view: DataView, scope: str, operators: Sequence[str], other: str) -> int:
-    """At how many shapes of these operators the ratio reaches the level of another operator."""
-    names = {case.name for part in parts if operator_of(part.item) in operators for case in part.cases}
-    cases, level = view.value("scopes", scope, "cases") or {}, view.value("levels", other)
-    return sum(cases[name]["ratio"] >= level for name in names & cases.keys())
+def _counted(view: DataView, scope: str, level: str) -> Sentence:
+    """'21 of 24': of the operators with this level."""
+    return sentence(view.at("scopes", scope, "by_level", level), f"{{reached/{level}}} of {{cases}}")
+
+
+def _reached(view: DataView, scope: str, level: str, other: str) -> Figure | str:
+    """At how many shapes of the operators with this level the ratio reaches the other one."""
+    return view.figure("scopes", scope, "by_level", level, "reached", other, show=str) or "–"
 
 
 def _levels(view: DataView) -> Words:
@@ -222,8 +226,7 @@ def _went_on(parts: Sequence[Part]) -> Words:
     """The runs whose host did not wait for each call to end, and what that does to a time."""
     went_on = by_run([part for part in parts if not part.item.evidence["isolated"]])
     links = joined(((Link(run_id, run_link(run[0].item)),) for run_id, run in went_on.items()), " and ")
-    told = "Taken while the host went on enqueuing, so that each call reads about half a microsecond longer: "
-    return (told, *links, ".") if links else ()
+    return ("The times of ", *links, f" were {HOST_WENT_ON}.") if links else ()
 
 
 def _commands(parts: Sequence[Part]) -> Iterator[str]:

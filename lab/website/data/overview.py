@@ -1,0 +1,85 @@
+"""What the front page counts: verdicts, and how often each family is level at the shapes of its grid. Pure."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace as View
+from typing import Annotated, Any
+
+from lab.verdict.cells import SCOPE
+from lab.verdict.judge import READING_ORDER
+from lab.website.data.published_clocks import is_lengthened
+from lab.website.data.typed import ByCase, plain_json
+from lab.website.data.winners import CPU, Row, WinnerRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tally:
+    """At how many shapes a family is the best or tied with it, at how many it may be, because it is not shown to be
+    slower, and at how many it was timed."""
+
+    level: int
+    perhaps: int
+    timed: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostWentOn:
+    """Of the shapes with a cold cache: those that were timed while the host went on enqueuing, and of these those at
+    which what that adds is a clear part of the fastest time."""
+
+    shapes: int
+    taken: int
+    lengthened: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overview:
+    """At each shape every family's time; how many claims on kernels have each verdict, without tests of the lab."""
+
+    claims: int
+    verdicts: dict[str, int]
+    mixed: Annotated[int, "Of the refuted claims, those that hold at some of their cases."]
+    shapes: Annotated[dict[str, Annotated[dict[str, ByCase[WinnerRow]], "By call mode."]], "By GPU."]
+    tallies: Annotated[
+        dict[str, Annotated[dict[str, Annotated[dict[str, Tally], "By family."]], "By call mode."]], "By GPU."
+    ]
+    host_went_on: Annotated[dict[str, HostWentOn], "By GPU."]
+
+
+Shapes = Mapping[str, Mapping[str, Mapping[str, Row]]]  # by GPU, call mode and case: lab.website.data.winners.grid
+
+
+def overview(counts: Sequence[View], shapes: Shapes, went_on: Collection[str]) -> dict[str, Any]:
+    """Overview as plain JSON values. `counts`: of lab.website.verdict_words.status_counts. `went_on`: the digests of
+    runs whose host did not wait for each timed call."""
+    verdicts = dict.fromkeys(map(str, READING_ORDER), 0) | {str(each.status): each.claims for each in counts}
+    tallied = {gpu: {mode: tallies(cases.values()) for mode, cases in modes.items()} for gpu, modes in shapes.items()}
+    host = dict(_host_went_on(shapes, went_on))
+    return {
+        "claims": sum(verdicts.values()), "verdicts": verdicts, "mixed": sum(each.mixed for each in counts),
+        "shapes": shapes, "tallies": plain_json(tallied), "host_went_on": plain_json(host),
+    }  # fmt: skip
+
+
+def tallies(rows: Iterable[Row]) -> dict[str, Tally]:
+    """Of every family."""
+    words: dict[str, list[str]] = {}
+    for row in rows:
+        for family, cell in row["cells"].items():
+            words.setdefault(family, []).append(cell["call"])
+    return {
+        family: Tally(
+            level=sum(word in ("best", "tie") for word in held), perhaps=sum(word != "slower" for word in held),
+            timed=len(held),
+        )
+        for family, held in words.items()
+    }  # fmt: skip
+
+
+def _host_went_on(shapes: Shapes, went_on: Collection[str]) -> Iterator[tuple[str, HostWentOn]]:
+    for gpu, modes in shapes.items():
+        rows = modes.get(SCOPE, {}).values()
+        if gpu != CPU and rows:
+            taken = [row for row in rows if row["digest"] in went_on]
+            longer = sum(is_lengthened(row["cells"][row["best"]]["p50_seconds"]) for row in taken)
+            yield gpu, HostWentOn(shapes=len(rows), taken=len(taken), lengthened=longer)
