@@ -28,7 +28,7 @@ PANEL = Frame(376.0, 26.0, 172.0, 58.0, 4.0, 22.0)  # of no rows; names left of 
 ROW, HALF_MARK = 19.0, 6.6  # height of a row whose name has one line; half of the widest mark
 LONGEST = 23  # characters of a line of a name that fit; of a bold one two less
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-MOST_TICKS = 5
+TICK_APART = 34.0  # from the middle of one tick's text to the next
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +58,8 @@ class Axis:
         return round(PANEL.left + share * (PANEL.right - PANEL.left), 1)
 
     def ticks(self) -> list[float]:
-        step = step_between(self.low, self.high, STEPS, MOST_TICKS)
+        most = math.floor((PANEL.right - PANEL.left) / TICK_APART)
+        step = step_between(self.low, self.high, STEPS, most)
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [round(step * n, 4) for n in range(first, last + 1)]
 
@@ -132,7 +133,6 @@ STRIP = Frame(376.0, 26.0, 136.0, 50.0, 4.0, 22.0)
 LONGEST_OF_STRIP = 20
 RATIOS = (0.1, 0.2, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0)  # of a logarithmic axis
 BELOW = 0.7  # such an axis reaches at least that far below 1, so that one may read how much slower something is
-TICK_APART = 34.0  # from the middle of one tick's text to the next
 
 
 def strips(
