@@ -52,11 +52,11 @@
   function name(family) { return winners.families[family]; }
 
   function ties(row) {
-    var held = row[9].map(name), last = held.pop(), unsure = row[18] ? "" : ", not sure";
+    var held = row.ties.map(name), last = held.pop(), unsure = row.sure ? "" : ", not sure";
     return (last ? ", a tie with " + (held.length ? held.join(", ") + " and " : "") + last : ", the fastest") + unsure;
   }
 
-  function place(row) { return row[4] + " " + row[5] + " " + row[6] + " · " + winners.modes[row[1]] + " · " + row[0]; }
+  function place(row) { return row.title + " " + row.shape + " " + row.dtype + " · " + winners.modes[row.mode] + " · " + row.gpu; }
 
   function show() {
     clearTimeout(waiting);
@@ -72,10 +72,10 @@
     list.textContent = said.textContent = "";
     if (!words.length) { return; }
     if (!entries || !winners) { said.textContent = "Loading the index."; load(); return; }
-    var first = 0, asked = words.join(" ");
+    var first = 0, typed = words.join(" ");
     var hits = entries.filter(function (entry) { return fits(entry.all, words); }).map(function (entry) {
       // Smaller is better: the whole name, its beginning, all words in it, words elsewhere.
-      var at = entry.low === " " + asked ? 0 : entry.low.indexOf(" " + asked) === 0 ? 1 : fits(entry.low, words) ? 2 : 3;
+      var at = entry.low === " " + typed ? 0 : entry.low.indexOf(" " + typed) === 0 ? 1 : fits(entry.low, words) ? 2 : 3;
       return [at * 10 + KINDS.indexOf(entry.kind), entry];
     }).sort(function (a, b) { return a[0] - b[0]; }).filter(function (hit) {
       return hit[1].kind !== "winner" || first++ < MOST_WINNERS;
@@ -103,14 +103,14 @@
       form.claims.forEach(function (c) { c = c.split("\t"); put("claim", page + "#claim-" + c[0], c[1], f[1]); });
       form.cases.forEach(function (c) { c = c.split("\t"); put("case", folder + "cases/" + c[0] + "/index.html", c[1], f[1]); });
     });
-    winners.rows.forEach(function (row) { put("winner", row[16], place(row), name(row[7]) + " " + row[8] + ties(row)); });
+    winners.rows.forEach(function (row) { put("winner", row.page, place(row), name(row.best) + " " + row.p50 + ties(row)); });
     return found;
   }
 
   // The front page.
 
-  var rows = Array.prototype.map.call(document.querySelectorAll(".grid tr[data-at]"), function (row) {
-    return { row: row, text: plain(row.parentNode.dataset.op + " " + row.cells[0].textContent + " " + row.cells[1].textContent) };
+  var rows = Array.prototype.map.call(document.querySelectorAll(".grid tr[data-at]"), function (line) {
+    return { line: line, text: plain(line.parentNode.dataset.op + " " + line.cells[0].textContent + " " + line.cells[1].textContent) };
   });
   var groups = ["m", "g", "d"].map(function (name) {
     var all = Array.prototype.slice.call(document.getElementsByName(name));
@@ -127,7 +127,7 @@
     return at < 0 ? [] : held[at];
   }
 
-  function what(row) { return plain(row.slice(3, 7).join(" ")); }
+  function what(row) { return plain([row.op, row.title, row.shape, row.dtype].join(" ")); }
 
   function preferred(rows, wanted) {
     var some = rows.filter(wanted);
@@ -137,9 +137,9 @@
   function narrow(words) {
     var chosen = [].concat.apply([], groups.map(function (group) { return choose(group, words); }));
     var rest = words.filter(function (word) { return chosen.indexOf(word) < 0; });
-    rows.forEach(function (each) { each.row.hidden = !fits(each.text, rest); });
+    rows.forEach(function (each) { each.line.hidden = !fits(each.text, rest); });
     document.querySelectorAll(".grid tbody").forEach(function (body) { body.hidden = !body.querySelector("tr:not([hidden])"); });
-    var seen = rows.filter(function (each) { return each.row.checkVisibility(); }).length;
+    var seen = rows.filter(function (each) { return each.line.checkVisibility(); }).length;
     none.hidden = seen > 0;
     none.querySelector("a").search = field.value ? "?q=" + encodeURIComponent(field.value) : "";
     answers.textContent = said.textContent = "";
@@ -147,10 +147,10 @@
     said.textContent = seen + (seen === 1 ? " shape fits." : " shapes fit.");
     if (!winners) { load(); return; }
     var picked = groups.map(function (group) { return (group.all.find(function (each) { return each.checked; }) || { dataset: {} }).dataset.word; });
-    var hits = winners.rows.filter(function (row) { return fits(what(row), rest) && (!picked[2] || row[6] === picked[2]); });
+    var hits = winners.rows.filter(function (row) { return fits(what(row), rest) && (!picked[2] || row.dtype === picked[2]); });
     hits = preferred(hits, function (row) { return isWhole(what(row) + " ", rest); });
-    hits = preferred(hits, function (row) { return row[0] === picked[1]; });
-    hits = preferred(hits, function (row) { return winners.modes[row[1]] === picked[0]; });
+    hits = preferred(hits, function (row) { return row.gpu === picked[1]; });
+    hits = preferred(hits, function (row) { return winners.modes[row.mode] === picked[0]; });
     if (hits.length > MOST_ANSWERS) { hits = preferred(hits, function (row) { return !apart(row); }); }
     if (!hits.length || hits.length > MOST_ANSWERS) { return; }
     hits.sort(function (one, other) { return apart(one) - apart(other); }).forEach(answer);
@@ -159,7 +159,7 @@
 
     // How far an operator's name is from what was typed: "matmul" is Matmul, begins another, and is within FP8 matmul.
     function apart(row) {
-      var typed = tokens(row[4]).map(function (word) { return rest.indexOf(word) >= 0; });
+      var typed = tokens(row.title).map(function (word) { return rest.indexOf(word) >= 0; });
       return typed.indexOf(false) < 0 ? 0 : typed[0] ? 1 : 2;
     }
   }
@@ -167,42 +167,53 @@
   // What to say of answers that are not of the GPU, or not of the call, that is chosen.
   function elsewhere(hits, picked) {
     function among(name) { return hits.map(name).filter(function (each, place, all) { return all.indexOf(each) === place; }); }
-    var gpus = among(function (row) { return row[0]; }), modes = among(function (row) { return winners.modes[row[1]]; });
+    var gpus = among(function (row) { return row.gpu; }), modes = among(function (row) { return winners.modes[row.mode]; });
     if (gpus.indexOf(picked[1]) < 0) { return "Not measured on " + picked[1] + "; on " + gpus.join(" and ") + ":"; }
     return modes.indexOf(picked[0]) < 0 ? "Not measured as “" + picked[0] + "” on " + picked[1] + "; as “" + modes.join("” and “") + "”:" : "";
   }
 
   function answer(row) {
     var box = add(answers, "article", "", "answer"), left = add(box, "div"), right = add(box, "div", "", "snippet");
-    var at = "data.json#/shapes/" + row[0] + "/" + row[1] + "/" + row[2] + "/";
+    var at = "data.json#/shapes/" + row.gpu + "/" + row.mode + "/" + row.case + "/";
     add(left, "h2", place(row));
     var who = add(left, "p", "", "who"), facts = add(left, "dl");
-    add(who, "strong", name(row[7]));
+    add(who, "strong", name(row.best));
     who.append(" ");
-    figure(who, row[8], at + "cells/" + row[7] + "/p50_seconds", ties(row));
+    figure(who, row.p50, at + "cells/" + row.best + "/p50_seconds", ties(row));
     add(facts, "dt", "Margin");
-    var margin = add(facts, "dd", row[11] ? "" : "too few sweeps to say");
-    if (row[11]) {
-      figure(margin, row[11], at + "margin/ratio", " ");
-      figure(margin, row[12], at + "margin/low", " as fast as " + name(row[10]) + (row[9].indexOf(row[10]) < 0 ? "" : ": a tie"));
+    var margin = add(facts, "dd", row.ratio ? "" : "too few sweeps to say");
+    if (row.ratio) {
+      figure(margin, row.ratio, at + "margin/ratio", " ");
+      figure(margin, row.interval, at + "margin/low", " as fast as " + name(row.over) + (row.ties.indexOf(row.over) < 0 ? "" : ": a tie"));
     }
     add(facts, "dt", "Run to run");
     var range = add(facts, "dd");
-    figure(range, row[13], at + "range/least_seconds", " to ");
-    figure(range, row[14], at + "range/most_seconds", " in " + row[15]);
-    if (row[17] >= 0) {
-      var found = winners.snippets[row[17]], line = add(right, "p", "", "small"), code = add(right, "pre");
+    figure(range, row.least, at + "range/least_seconds", " to ");
+    figure(range, row.most, at + "range/most_seconds", " in " + row.runs);
+    if (row.snippet >= 0) {
+      var found = winners.snippets[row.snippet], line = add(right, "p", "", "small"), code = add(right, "pre");
       add(line, "code", found[0]);
       line.append(found[2]);
       code.tabIndex = 0;
       add(code, "code", found[1]);
     }
-    add(add(right, "p"), "a", "All times and their evidence").href = finder.dataset.root + row[16];
+    add(add(right, "p"), "a", "All times and their evidence").href = finder.dataset.root + row.page;
   }
 
   // Where a browser forbids that of a file, nothing else is lost.
   function remember(query) {
     try { history.replaceState(null, "", location.pathname + (query ? "?q=" + encodeURIComponent(query) : "") + location.hash); } catch (refused) { return; }
+  }
+
+  // Rows come as lists, and the names of their columns once.
+  function named(loaded) {
+    if (!loaded) { return null; }
+    loaded.rows = loaded.rows.map(function (cells) {
+      var row = {};
+      loaded.columns.forEach(function (column, at) { row[column] = cells[at]; });
+      return row;
+    });
+    return loaded;
   }
 
   function load() {
@@ -212,7 +223,7 @@
       var script = document.createElement("script");
       script.src = address;
       script.onload = function () {
-        winners = window.kernelEvidenceWinners;
+        if (!winners) { winners = named(window.kernelEvidenceWinners); }
         if (winners && window.kernelEvidenceIndex) { entries = unpack(window.kernelEvidenceIndex); }
         show();
       };
