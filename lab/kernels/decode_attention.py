@@ -301,21 +301,22 @@ def decode_attention_rule(
     """How to launch (B, Hq, Hk, S, D) on a GPU with `processors` multiprocessors.
 
     Keys are split so that each multiprocessor has one program, or if that leaves many idle, two programs each. With two
-    from the start, calls in a CUDA graph took 4 to 10 % longer on an H100 and an H200: one of 131,072 keys with 28
-    heads over 4 went from 102 to 96 µs (cuDNN 97), four of 8192 with 32 over 8 from 56 to 50 (53). In single calls with
-    a cold cache most were as fast or 1 to 3 % faster, and short ones in pages of 128 keys 2 % slower.
+    from the start, calls in CUDA graphs took 4 to 12 % longer in trials on an H100 and an H200: four sequences of 8192
+    keys with 32 heads over 8 went from 56 to 50 µs (cuDNN 53). In single calls with a cold cache most were as fast or 1
+    to 3 % faster, and short ones in pages of 128 keys 2 to 6 % slower. Tiles of 128 keys do not fit into registers if
+    the features are padded to a power of two.
     """
     B, _, k_heads, S, D = shape[:5]
     programs = B * k_heads
     keys = 64 // triton.cdiv(D, 128)
     if programs > processors:
-        wide = programs <= 2 * processors and not paged  # with pages, wide tiles cost 14 %
+        wide = programs <= 2 * processors and not paged  # with pages, wide tiles cost 14 % here
         return Configuration.of(KEYS=2 * keys if wide else keys, SPLITS=1, num_warps=4, num_stages=3)
     once, most = processors // programs, min(triton.cdiv(S, SHORTEST_SPLIT), MOST_SPLITS)
     splits = max(1, min(once, most))
     if splits == once and splits < most and splits * programs < NEARLY_ALL * processors:
         return Configuration.of(KEYS=keys, SPLITS=min(2 * processors // programs, most), num_warps=4, num_stages=3)
-    if triton.cdiv(S, splits) <= SHORT_SPLIT:
+    if triton.cdiv(S, splits) <= SHORT_SPLIT or D & (D - 1):
         return Configuration.of(KEYS=keys, SPLITS=splits, num_warps=4, num_stages=4)
     return Configuration.of(KEYS=2 * keys, SPLITS=splits, num_warps=4, num_stages=3)
 

@@ -172,7 +172,7 @@ def _by_rows(product: Product, chosen: Configuration) -> Multiply:
 def _by_pointers(product: Product) -> Configuration:
     """The configuration by pointers for a product that the Hopper kernel was chosen for but cannot compute."""
     return fitted(
-        pointer_rule(product.shape, product.a.itemsize),
+        pointer_rule(product.shape, product.a.itemsize, paired=product.b2 is not None),
         unsplit=product.b2 is not None or product.columns_per_scale > 0, precise=product.precise,
     )  # fmt: skip
 
@@ -318,11 +318,12 @@ def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configura
                 yield choice
 
 
-def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """For (M, N, K), loaded by pointers: as many programs as multiprocessors, or twice as many."""
+def pointer_rule(shape: tuple[int, ...], itemsize: int, *, paired: bool = False) -> Configuration:
+    """For (M, N, K), loaded by pointers: as many programs as multiprocessors, or twice as many. paired: two right
+    operands are read."""
     M, N, K = shape
     if K % ALIGNED and min(M, N) <= FEW_ROWS:
-        return _unaligned_rule(shape, itemsize)
+        return _unaligned_rule(shape, itemsize, paired)
     if M <= 16:
         tile = (16, 16, 256, 2, 4) if N <= 4096 and M >= 8 else (16, 32, 256, 2, 4)
     elif M <= 32:
@@ -346,22 +347,22 @@ def pointer_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     return gemm_configuration(rows, columns, depth, stages=stages, warps=warps, splits=splits if tiles <= 96 else 1)
 
 
-def _unaligned_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
-    """For rows of which Triton does not know that they are aligned. It then loads single elements, and a thread keeps
-    the place of each: with the tiles for aligned rows more than fit into registers. On an H100 in graphs,
-    2 × 5003 × 4097 took 1142 µs so and 30 with these tiles (cuBLAS 33), 16 × 18,944 × 3585 2082 and 88 (133),
+def _unaligned_rule(shape: tuple[int, ...], itemsize: int, paired: bool) -> Configuration:
+    """For a K that is no multiple of 16, so that Triton does not take rows for aligned. It then loads single elements,
+    and a thread keeps the place of each: with the tiles for aligned rows more than fit into registers. On an H100 in
+    graphs, 2 × 5003 × 4097 took 1142 µs so and 30 with these tiles (cuBLAS 33), 16 × 18,944 × 3585 2082 and 88 (133),
     64 × 5003 × 4097 159 and 50 (64)."""
     M, N, K = shape
-    if M <= 8:
+    if M <= 8 and itemsize > 1 and not paired:
         tile = (16, 64, 128, 4)
     elif M <= 16:
         tile = (16, 64, 64, 4)
     elif M <= 32:
         tile = (32, 64, 64, 8)
     else:
-        tile = (64, 32 if N <= POINTER_COLUMNS else 64, 64, 4)
+        tile = (64, 32 if paired or N <= POINTER_COLUMNS else 64, 64, 4)
     rows, columns, depth, warps = tile
-    depth = max(16, depth * 2 // itemsize)
+    depth = depth * 2 // max(itemsize, 2)
     tiles = triton.cdiv(M, rows) * triton.cdiv(N, columns)
     splits = max(1, min(64, K // (2 * depth), 2 * MULTIPROCESSORS // tiles))
     return gemm_configuration(rows, columns, depth, stages=3, warps=warps, splits=splits)
@@ -377,7 +378,7 @@ def gated_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     """For (M, F, K): one half of a tile is of gate, the other of up."""
     M, _, K = shape
     if M <= FEW_ROWS or not K:
-        return fitted(pointer_rule(shape, itemsize), unsplit=True, precise=False)
+        return fitted(pointer_rule(shape, itemsize, paired=True), unsplit=True, precise=False)
     return gemm_configuration(128, 256, STEP_BYTES // itemsize, stages=4, hopper=True, group=16)
 
 

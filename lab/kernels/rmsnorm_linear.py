@@ -44,7 +44,7 @@ from lab.kernels.checks import check_vector, checked_eps
 from lab.kernels.early import let_next_begin, wait_for_previous
 from lab.kernels.gemm import Product, by_product, multiplied, shares
 from lab.kernels.gemm_rule import FEW_ROWS, gemm_choices, gemm_rule, hopper_few_rows_rule, settle_product
-from lab.kernels.gemv import ALIGNED, gemv_configuration, gemv_launch, gemv_rule
+from lab.kernels.gemv import gemv_configuration, gemv_launch, gemv_rule
 from lab.kernels.launch import Configuration, Launch, Launches, as_rows, nothing
 from lab.kernels.matmul import check_factors
 from lab.kernels.rmsnorm import rmsnorm
@@ -167,10 +167,10 @@ def rmsnorm_linear(
 
     x: (..., K), at least two dimensions, adjacent columns. norm_weight: (K,), contiguous, or None if `weight` contains
     it, by `fold_norm_weight`. weight: (N, K), adjacent columns; all float16 or all bfloat16.
-    One row takes one kernel launch. Up to 4 rows, and up to 32 with few outputs, take one or, if K is split, two, where
-    K is a multiple of 16. Others take two or three: one for the rows' factors, or for the norm if the weight is not
-    folded, and the product. On a Hopper GPU the product of more than 64 rows may copy its operands first, as `matmul`
-    does: one more launch, and as much memory as the copied operands.
+    One row takes one kernel launch. Up to 4 rows, and up to 32 with few outputs, take one or, if K is split, two. More
+    take two or three: one for the rows' factors, or for the norm if the weight is not folded, and the product. On a
+    Hopper GPU the product of more than 64 rows may copy its operands first, as `matmul` does: one more launch, and as
+    much memory as the copied operands.
     constant_weight: neither a kernel that may still be running nor the one just before writes `weight`, as none writes
     that of a model. On Hopper it may then be read before the kernel before has finished, for one row, or by a product
     after the norm, or after the rows' factors, that needs no copy of `weight`. Else it changes nothing.
@@ -338,9 +338,7 @@ def rmsnorm_linear_rule(shape: tuple[int, ...], itemsize: int) -> Configuration:
     if M == 1:
         return gemv_rule(K, ahead=1)
     narrow = N <= NARROW_OUTPUTS
-    # Of rows that are not aligned single elements are loaded, whose places do not fit into the registers of one kernel
-    # for all; the product alone has smaller tiles.
-    if M > MOST_FUSED_ROWS or (M > FUSED_ROWS and not narrow) or K % ALIGNED:
+    if M > MOST_FUSED_ROWS or (M > FUSED_ROWS and not narrow):
         return hopper_few_rows_rule(shape) if M <= FEW_ROWS else gemm_rule(shape, itemsize)
     splits = min(4 if M > 16 else 2, triton.cdiv(K, 256))
     if M > 16:

@@ -186,18 +186,22 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
 
 
 def _only_case(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
-    """' (RMSNorm 16×3584 bf16)', the shape alone where the operator was named; how near to the hardware's limit the
-    subject came there; and '; another case: 1.02×' where the same two were measured at further cases."""
+    """' (RMSNorm 16×3584 bf16)', the shape alone where the operator was named, and neither where both were; how near to
+    the hardware's limit the subject came there; and '; another case: 1.02×' where the same two were measured at further
+    cases."""
     cases = view.value("claims", claim.name, "cases")
     (name,) = (name for name, each in cases.items() if each["status"] in WEIGHED)
     path = ("limits", name, "profiles", claim.subject, claim.scope, "attained")
     attained = view.figure(*path, show=format.whole_percent) if claim.measure == "speedup" else None
     case = item.plan.case(name)
-    label = shape_label(case) if operator_of(item, claim) else case_label(case)
-    of_limit: Sentence = (", at ", attained, " % of the hardware's limit") if attained else ()
-    others = _ratios_left_out(item, claim, view)
-    lead = "; another case: " if len(others) == 1 else "; other cases: "
-    return (f" ({label}", *of_limit, *((lead, *extremes(others)) if others else ()), ")")
+    named = operator_of(item, claim)
+    label: Sentence = () if named == case_label(case) else (shape_label(case) if named else case_label(case),)
+    of_limit: Sentence = ("at ", attained, " % of the hardware's limit") if attained else ()
+    left_out = _ratios_left_out(item, claim, view)
+    lead = "another case: " if len(left_out) == 1 else "other cases: "
+    others: Sentence = (lead, *extremes(left_out)) if left_out else ()
+    here = joined(filter(None, (label, of_limit)), ", ")
+    return (" (", *joined(filter(None, (here, others)), "; "), ")") if here or others else ()
 
 
 def _tally(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
