@@ -59,7 +59,7 @@ from lab.kernels.launch import Configuration
 from lab.kernels.multicast import CLUSTER
 from lab.kernels.realign import LINE_BYTES, realign
 
-MULTIPROCESSORS = 132  # multiprocessors of an H100 or H200, for which the rule was made
+MULTIPROCESSORS = 132  # of an H100 or H200, for which the rule was made
 STEP_BYTES = LINE_BYTES  # of K in a step
 FEW_ROWS = 64  # up to here reading the weight is the limit
 POINTER_COLUMNS = 32  # of y: up to here products are faster by pointers

@@ -189,7 +189,7 @@ def _own_page(page: Mapping[str, Any], view: DataView) -> View:
 
 
 def _summary(view: DataView) -> Sentence:
-    text = "Findings: {findings}, by rules: {rules_broken}; {sound_rows} of {rows} rows have none."
+    text = "Findings: {findings}; rules broken: {rules_broken}; {sound_rows} of {rows} rows have none."
     return sentence(view, text)
 
 
