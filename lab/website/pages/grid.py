@@ -66,7 +66,8 @@ def _notes(host: DataView, trust: Mapping[str, Any]) -> list[Words]:
             "“Cold” leaves out the write-back of dirty lines, which favours kernels bound by memory: by do_bench, "
             "nvbench or a writing flush {claims_turned} of {claims} claims "
         )
-        notes.append((*sentence(counts, told), Link("fall on the other side of their threshold", "trust/index.html#limits"), "."))
+        turned = Link("fall on the other side of their threshold", "trust/index.html#limits")
+        notes.append((*sentence(counts, told), turned, "."))
     return notes
 
 
