@@ -7,21 +7,25 @@ the speed of cuBLAS to 1.07 by tiles of 128 × 224, 640 × 5120 × 13,824 from 1
 608 × 11,008 × 2048 from 0.88 to 1.0 by 128 × 144.
 
 `lab zoo matmul` measures products that no experiment lists; the goal is 0.9 of cuBLAS. In trials these were below:
-- 784 × 1504 × 3000 (0.68), 1000 × 3000 × 3000 (0.85) and 3000 × 3000 × 3000 (0.88), where a row of a tile lies in two
-  lines, and programs share tiles of b only.
+- 784 × 1504 × 3000 (0.68), 512 × 3000 × 3000 (0.85), 1000 × 3000 × 3000 (0.85) and 3000 × 3000 × 3000 (0.88), where a
+  row of a tile lies in two lines, and programs share tiles of b only.
 - 784 × 4096 × 4096 (0.84) and 1152 × 4096 × 11,008 (0.89), where no tile fills the waves.
 - 128 × 128 × 1000 (0.87), which takes 6 µs, and 64 × 4608 × 3584: 0.94 if the weight comes from memory, 0.67 if it is
   in the cache, where splits would be faster (0.96) that are slower from memory (0.85).
 - 513, 1025 and 2049 rows of 4096 × 4096 (0.84, 0.86 and 0.80), where a row of tiles has one row of y. cuBLAS seems to
   have tiles of 192 rows.
-Wrong in one sweep of three (run h100-zoo-products-2026-11-26-b): 1 × 5003 × 32,769 in float16, by 4.75 times the
-tolerance, with one large element in the input, because the matrix unit cuts off each of 2048 sums. It goes without the
-matrix unit since, and other long sums of the kernel that loads by pointers are added up in float32 (LONGEST_SUM in
-gemm.py), not those of the kernel for Hopper. `lab zoo` has not measured it again.
+One row of any length goes without the matrix unit, and other long sums of the kernel that loads by pointers are added
+up in float32 (LONGEST_SUM in gemm.py): the matrix unit cuts off each of 2048 sums, and 1 × 5003 × 32,769 in float16 was
+wrong by 4.75 times the tolerance, with one large element in the input (run h100-zoo-products-2026-11-26-b).
 
 Tried on an H100, gain too small for the code: computing the transpose of y, whose tiles then have any multiple of 16
 rows. 784 × 4096 × 4096 went from 0.83 of cuBLAS to 0.96, 1152 × 4096 × 11,008 from 0.89 to 0.97 and 272 × 3584 × 18,944
 from 0.91 to 1.02, but over all numbers of rows the rule expects 2 %, and only multiples of 8 can be written so.
+Likewise clusters of 2 × 2 programs that share tiles of a too, for rows between lines: 512 × 3000 × 3000 went from 0.85
+to 1.11 and 784 × 1504 × 3000 from 0.67 to 0.78, but 1000 × 3000 × 3000, 3000³ and 640 × 5120 × 1000 by 1 to 3 %, and
+others became slower, because only 30 such clusters ran at once: with 31 all took 1.6 times as long. How many do depends
+on the board. cuBLAS takes 120 tiles of 80 × 128 in clusters of eight for 784 × 1504 × 3000, and tiles of 192 × 192 for
+3000³. How much the copy engine asks the cache to read ahead (128 bytes; 0 or 256) made no difference, or slower.
 
 Tried, and slower:
 - Stream-K, which gives every program the same number of steps: on an H200 at 2048³ 34 µs (24.5 by whole tiles), at
