@@ -12,6 +12,7 @@ SLOWING_POLICIES = ("thermal", "board", "reliability")
 LARGEST_VIOLATION_SHARE = 0.02
 LOWEST_CLOCK_SHARE = 0.90  # of the median clock of the process's rounds
 LARGEST_CANARY_DRIFT = 0.02  # from the median of its process
+LARGEST_DROPPED_SHARE = 0.20  # of a case's rounds, or of a side's samples: with more left out there is no verdict
 POWER_CAP = 0x4
 POWER_CAPPED_SHARE = 0.05
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lab.verdict.excluded_rounds import LARGEST_DROPPED_SHARE
 from lab.verdict.statistics import CONFIDENCE, DECIDING_CONFIDENCE, HalfWidths, Latency, Speedup, per_cent
 from lab.verdict.traffic import BytesRatio
 from lab.verdict.widening import DRAW_SPREAD
@@ -32,7 +33,6 @@ FEWEST_SWEEPS = 3
 FULL_SWEEPS = 5
 NOISY_RATIO = 1.20
 WIDEST_HALF_WIDTH = 0.02
-LARGEST_DROPPED_SHARE = 0.20
 EQUIVALENCE_MARGIN = 0.02
 MOST_SWEEPS_TO_ADVISE = 60  # as many as a run may have
 ONE_DRAW, IMPRECISE, NOISY, PROVISIONAL = "one draw", "size imprecise", "noisy", "provisional"

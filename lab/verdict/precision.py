@@ -1,4 +1,5 @@
-"""Which claims need another sweep at a case: those near a threshold, or whose ratio is not precise. Pure.
+"""Which claims need another sweep at a case: those near a threshold, whose ratio is not precise, or of which too many
+rounds were spoiled for a verdict. Pure.
 
 Stopping as soon as a result looks clear makes more errors than the rules state. So a claim stops early at a case only
 where it is clear by a far wider interval than the one by which the judge decides; all others get every sweep they may
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from lab.definition.plan import Plan, PlannedCase, PlannedClaim
 from lab.evidence.record import Canary, Cell, Control, Record, Watch
 from lab.verdict.compare import Timed, speedup_between
-from lab.verdict.excluded_rounds import ExcludedRounds, excluded_rounds
+from lab.verdict.excluded_rounds import LARGEST_DROPPED_SHARE, ExcludedRounds, excluded_rounds
 from lab.verdict.statistics import DECIDING_CONFIDENCE, Speedup
 from lab.verdict.widening import widened
 
@@ -19,8 +20,8 @@ Places = dict[tuple[str, str, str], list[Timed]]  # by experiment, case and prof
 
 
 def imprecise_claims(plan: Plan, records: Sequence[Record]) -> set[tuple[str, str, str]]:
-    """(experiment, case, claim) where the claim is not clear of its threshold, or its ratio less precise than the plan
-    wants.
+    """(experiment, case, claim) where the claim is not clear of its threshold, its ratio less precise than the plan
+    wants, or too many of the case's rounds were left out.
 
     The lab's tests of itself are left as they are: there the width is a result.
     """
@@ -41,7 +42,10 @@ def imprecise_claims(plan: Plan, records: Sequence[Record]) -> set[tuple[str, st
         for case in experiment.included_cases
         for claim in experiment.compared_at(case)
         if (speedup := _speedup(experiment.name, claim, case, (cells, controls), spoiled))
-        and wants_another(speedup, claim.threshold, plan.protocol.target_half_width)
+        and (
+            wants_another(speedup, claim.threshold, plan.protocol.target_half_width)
+            or spoiled.share(experiment.name, case.name) > LARGEST_DROPPED_SHARE
+        )
     }
 
 

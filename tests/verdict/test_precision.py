@@ -1,11 +1,13 @@
-"""One sweep more is asked for near a threshold, and where an interval is wide."""
+"""One sweep more is asked for near a threshold, where an interval is wide, and where too much was spoiled."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 from counting import FAST_MOVES_THE_LEAST, PLAIN_MOVES_TWICE
-from factory import LARGE, SMALL, plan_of, records_of, small_experiment
+from factory import LARGE, SMALL, plan_of, quiet_round, records_of, small_experiment
 
+from lab.evidence.record import Watch
 from lab.verdict.precision import imprecise_claims, wants_another
 from lab.verdict.statistics import Speedup
 
@@ -35,6 +37,19 @@ def test_claims_near_a_threshold_are_named_however_calm(fast: float, plain: floa
 @pytest.mark.parametrize(("fast", "plain"), [(40e-6, 20e-6), (20e-6, 20e-6), (20e-6, 900e-6)])
 def test_on_which_side_of_the_threshold_a_claim_lies_does_not_matter(fast: float, plain: float) -> None:
     assert imprecise(NOISE["calm"], fast, plain) == set()
+
+
+@pytest.mark.parametrize(("rounds", "named"), [(6, set()), (7, {("doubling", SMALL.name, "fast-beats-plain")})])
+def test_a_case_of_which_too_many_rounds_were_spoiled_is_named_however_clear(rounds: int, named: set[Any]) -> None:
+    """Of 30 rounds 6 are a fifth, which still allows a verdict."""
+    plan = plan_of(experiments=[small_experiment()], include=["large-sweep"])
+    records = records_of(plan, {"fast": 20e-6, "plain": 40e-6}, noise=NOISE["calm"])
+    shared = quiet_round(foreign_processes=1)
+    for index, record in enumerate(records):
+        if isinstance(record, Watch) and record.case == SMALL.name and rounds:
+            spoiled, rounds = min(rounds, len(record.rounds)), max(0, rounds - len(record.rounds))
+            records[index] = dataclasses.replace(record, rounds=(shared,) * spoiled + record.rounds[spoiled:])
+    assert imprecise_claims(plan, records) == named
 
 
 def of(value: float, half_width: float, sweeps: int = 5) -> Speedup:

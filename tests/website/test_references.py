@@ -90,6 +90,17 @@ def test_a_reference_that_leads_nowhere_says_what_there_is(reference, says):
         cited(decision(body=f"So {{{{{reference}}}}}."), REFERENCES)
 
 
+@pytest.mark.parametrize(
+    "claim", [{"status": "rerun-noise", "judged": 1}, {"status": "rerun-noise", "smallest_ratio": 3.0}]
+)
+def test_a_ratio_that_todays_evidence_could_not_judge_is_said_to_be_missing(claim):
+    """A run in which one claim is too noisy must not keep the whole site from being built."""
+    references = References({"doubling": View(data={"claims": {"fast": claim}})})
+    assert references.resolve(f"It ran {LARGEST} as fast.", "here") == "It ran (no figure: too noisy to call) as fast."
+    with pytest.raises(DefinitionError, match="leads nowhere: doubling/claims/fast holds"):
+        references.resolve("{{doubling/claims/fast/largest_ration}}", "here")
+
+
 def test_a_reference_in_a_record_survives_markdown_and_stays_text_in_attributes_and_titles():
     resolved = REFERENCES.resolve(LARGEST, "here")
     page = f'<title>{resolved}</title><a title="{resolved}">{resolved}</a><code>{resolved}</code>'

@@ -98,7 +98,7 @@ CONSTANTS = (
     ("Sweeps below which a verdict is provisional", str(judge.FULL_SWEEPS)),
     ("Noise ratio that is noisy", f"{judge.NOISY_RATIO:.2f} and above"),
     ("Half-width beyond which an interval is wide", per_cent(judge.WIDEST_HALF_WIDTH)),
-    ("Largest share of void samples, or of spoiled rounds", per_cent(judge.LARGEST_DROPPED_SHARE)),
+    ("Largest share of void samples, or of spoiled rounds", per_cent(excluded_rounds.LARGEST_DROPPED_SHARE)),
     (
         "Standard deviation between sessions",
         f"{widening.SESSION_SHARE:.2f} of that between sweeps, {per_cent(widening.SESSION_FLOOR, 2)} at least",

@@ -1,8 +1,9 @@
 """Figures in authored prose, by reference: `{{softmax-fusion/claims/near-quack/smallest_ratio}}`; none is typed in.
 
 A reference names an experiment and, after it, a JSON pointer into the data of its page. When the site is built it
-becomes the figure that stands there today, with its pointer, so that no sentence can go stale. Until a page is
-written it travels through Markdown and templates as one word between characters that no text holds.
+becomes the figure that stands there today, with its pointer, so that no sentence can go stale; where today's evidence
+could not judge the claim, it says so. Until a page is written it travels through Markdown and templates as one word
+between characters that no text holds.
 
 In decision records, and in what an experiment's definition says of its importance, focus, hypotheses and limits, a
 digit with a unit is refused unless it stands in backticks, which say that it is a definition: a size, a threshold.
@@ -20,6 +21,8 @@ from lab.definition.experiment import Experiment
 from lab.definition.plan import PlannedExperiment
 from lab.errors import DefinitionError, LabError
 from lab.quantities import unit_of
+from lab.verdict.judge import Status
+from lab.verdict.plain_words import STATUS_WORDS
 from lab.website import format
 from lab.website.addresses import SITE
 from lab.website.figure import DataView, pointer
@@ -30,6 +33,7 @@ BEGIN, BETWEEN, END = "\ue000", "\ue001", "\ue002"
 MARK = re.compile(r"[\ue000-\ue002]|(?<!\\)(?:\\\\)*\\u[eE]00[0-2]")  # one of them, or its escape in JSON
 IN_A_MARK = (BEGIN, BETWEEN, END, r"\ue00", r"\uE00")  # one of these, which is quickly looked for in long journals
 TRAVELLING = re.compile(f"{BEGIN}([^{BEGIN}]*?){BETWEEN}([^{BEGIN}]*?){BETWEEN}([^{BEGIN}]*?){END}")
+RATIOS = ("smallest_ratio", "largest_ratio", "geometric_mean", "ratio", "low", "high")  # that a verdict may lack
 WORDS_ONLY = re.compile(r"<(?:title|script|style|code|pre|text|tspan|desc)\b[^>]*>$")
 
 
@@ -71,6 +75,8 @@ class References:
         view, around = DataView(value), value
         for place in range(len(path)):
             around, value = value, view.value(*path[: place + 1])
+            if value is None and place == len(path) - 1 and (why := _unjudged(around, path[place])):
+                return f"(no figure: {why})"
             if value is None:
                 where = "/".join((experiment, *path[:place]))
                 raise LookupError(
@@ -81,6 +87,13 @@ class References:
             raise LookupError(f"is no single value; it holds {holds}")
         text = value_text(path[-1], value, around)
         return f"{BEGIN}{SITE}experiments/{experiment}/data.json#{pointer(*path)}{BETWEEN}{value}{BETWEEN}{text}{END}"
+
+
+def _unjudged(around: Any, key: str) -> str:
+    """Why a claim, or a claim at a case, has no such ratio; empty for all else."""
+    if key not in RATIOS or not isinstance(around, Mapping) or "status" not in around:
+        return ""
+    return STATUS_WORDS[Status(around["status"])]
 
 
 def _parts(reference: str) -> list[str]:
