@@ -150,7 +150,7 @@ CLAIMS = (
 DECODE_ATTENTION = Experiment(
     name="decode-attention",
     title="Decode Attention",
-    question="Does attention for one new token read its cache at full memory speed, at any batch size?",
+    question="How fast is attention for one new token beside cuDNN and FlashAttention-2, at any batch size?",
     importance=(
         "For each new token a language model reads the keys and values of all tokens before it, once, and does "
         "hardly any arithmetic with them. One sequence has too few heads to occupy a GPU, so its keys have to be "

@@ -199,7 +199,7 @@ CLAIMS = (
 MATMUL_TILING = Experiment(
     name="matmul-tiling",
     title="Matmul Tiling",
-    question="Which tile sizes make a Triton matrix product as fast as cuBLAS on Hopper?",
+    question="How close does a Triton matrix product come to cuBLAS on Hopper, and which tiles does it take?",
     importance=(
         "Matrix products take most of a model's time, and the library's are hard to reach: what is to be fused with a "
         "product can only win where the product itself does not lose. This experiment takes one kernel apart: the "

@@ -191,7 +191,7 @@ CLAIMS = (
 RMSNORM_LINEAR_FUSION = Experiment(
     name="rmsnorm-linear",
     title="RMSNorm and Linear",
-    question="Does it pay to fuse RMSNorm into the linear layer after it, and up to how many rows?",
+    question="Does it pay to fuse RMSNorm into the linear layer after it, for a token and for a prompt?",
     importance=(
         "Every projection of a decoder follows a norm. The norm's factor of a row commutes with the product, so the "
         "layer can start on numbers that are not normalised and be put right at its end. While decoding, the layer's "

@@ -73,6 +73,8 @@ def test_where_the_claim_leaves_cases_out_it_says_what_was_measured_there() -> N
     times |= {(most.name, "plain"): 60e-6, (most.name, "fast"): 50e-6}
     several = answer_of(item_of(claim, further=(most,), more=times))
     assert " as fast as plain at both cases claimed (others: 1.00× to 1.20×). " in several
+    narrower = dataclasses.replace(claim, name="narrower", cases=(SMALL,))
+    assert answer_of(item_of(claim, narrower, further=(most,), more=times)).count("other") == 1
     both = tuple(dataclasses.replace(each, implementations=BOTH) for each in (PLAIN, FAST))
     other = dataclasses.replace(claim, name="other", cases=(OTHER,), baseline=both[0], subject=both[1])
     named = dataclasses.replace(claim, baseline=both[0], subject=both[1])

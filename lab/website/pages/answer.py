@@ -1,6 +1,7 @@
 """The answer to an experiment's question in one sentence, and the same claim by claim: found in ten seconds."""
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from types import SimpleNamespace as View
 
 from lab.definition.claim_words import BYTES_WORDS, can_run, requirement_over
@@ -188,7 +189,7 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
 def _only_case(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
     """' (RMSNorm 16×3584 bf16)', the shape alone where the operator was named, and neither where both were; how near to
     the hardware's limit the subject came there; and '; another case: 1.02×' where the same two were measured at further
-    cases."""
+    cases. Of the case and the limit nothing where the headline before was about this subject there too."""
     cases = view.value("claims", claim.name, "cases")
     (name,) = (name for name, each in cases.items() if each["status"] in WEIGHED)
     path = ("limits", name, "profiles", claim.subject, claim.scope, "attained")
@@ -200,8 +201,17 @@ def _only_case(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
     left_out = _ratios_left_out(item, claim, view)
     lead = "another case: " if len(left_out) == 1 else "other cases: "
     others: Sentence = (lead, *extremes(left_out)) if left_out else ()
-    here = joined(filter(None, (label, of_limit)), ", ")
+    here = () if _follows(item, claim) else joined(filter(None, (label, of_limit)), ", ")
     return (" (", *joined(filter(None, (here, others)), "; "), ")") if here or others else ()
+
+
+def _follows(item: Judged, claim: PlannedClaim) -> bool:
+    """Whether the headline before this one is about the same subject, cases and scope."""
+    index = item.plan.headlines.index(claim.name) if claim.name in item.plan.headlines else 0
+    if not index:
+        return False
+    before = item.plan.claim(item.plan.headlines[index - 1])
+    return (before.subject, before.cases, before.scope) == (claim.subject, claim.cases, claim.scope)
 
 
 def _tally(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
@@ -238,11 +248,16 @@ def _elsewhere(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
 
 
 def _ratios_left_out(item: Judged, claim: PlannedClaim, view: DataView) -> list[Figure]:
-    """Of the same two at further cases. Only times with nothing cached are compared at every case."""
+    """Of the same two at further cases that no headline before this one has named. Only times with nothing cached are
+    compared at every case."""
     if claim.measure != "speedup" or claim.scope != SCOPE:
         return []
     pair = claim.subject, claim.baseline
-    ratios = (view.ratio("against", case.name, *pair, brief=True) for case in _left_out(item, claim))
+    before = takewhile(lambda each: each is not claim, map(item.plan.claim, item.plan.headlines))
+    alike = [each for each in before if (each.subject, each.baseline, each.scope) == (*pair, SCOPE)]
+    told = {case.name for each in alike for case in _left_out(item, each)}
+    cases = [case for case in _left_out(item, claim) if case.name not in told]
+    ratios = (view.ratio("against", case.name, *pair, brief=True) for case in cases)
     return [ratio for ratio in ratios if ratio]
 
 
