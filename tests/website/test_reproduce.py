@@ -1,12 +1,14 @@
 """The command that a page gives to measure a run again: the options that the run was given, and no other."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
-from factory import SMALL, machine, plan_of, records_of, small_experiment
+from factory import LARGE, SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.cli import parser
+from lab.definition.experiment import Case
 from lab.kernels.tuned import VARIABLE
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
@@ -15,8 +17,12 @@ from lab.website.pages.boundary import TUNED, live_command, run_command
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
 
 
-def item_of(on: Any = None, **asked: Any) -> Judged:
-    plan = plan_of("again", experiments=[small_experiment()], **{"include": (), **asked})
+HUGE = dataclasses.replace(LARGE, shape=(8192, 8192), only_with="huge-sweep")
+
+
+def item_of(on: Any = None, further: tuple[Case, ...] = (), **asked: Any) -> Judged:
+    experiment = small_experiment(cases=(SMALL, LARGE, *further))
+    plan = plan_of("again", experiments=[experiment], **{"include": (), **asked})
     return judged_run(judge_run(plan, records_of(plan, TIMES, on=on)), digest="d" * 64)[0]
 
 
@@ -25,7 +31,7 @@ def test_a_plain_run_is_asked_for_nothing_more() -> None:
 
 
 def test_elsewhere_it_is_what_an_installed_lab_knows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    item = item_of(include=("large-sweep",))
+    item = item_of(include=("large-sweep",), further=(HUGE,))
     monkeypatch.setenv("LAB_PROJECT", str(tmp_path))
     told = "lab benchmark --run-id <run-id> --experiment doubling --sweeps 5 --include large-sweep"
     assert live_command(item) == told
@@ -36,7 +42,8 @@ def test_elsewhere_it_is_what_an_installed_lab_knows(monkeypatch: pytest.MonkeyP
     [
         ({"profiling": True}, "--with-profiling"),
         ({"instruments": True}, "--with-instruments"),
-        ({"include": ("large-sweep",)}, "--include-large-sweep"),
+        ({"include": ("large-sweep",)}, "--cases all"),
+        ({"include": ("large-sweep",), "further": (HUGE,)}, "--include-large-sweep"),
         ({"sweeps": 9}, "--sweeps 9"),
         ({"device": "cpu"}, "--device cpu"),
         ({"on": machine(environment={TUNED: "(set)"})}, "--with-tuned"),

@@ -56,6 +56,8 @@ def _options(named: Sequence[Judged], whole: bool = False) -> Iterator[str]:
     yield f"--sweeps {evidence['sweeps']}"
     if any(item.plan.cases_chosen_by_name for item in named):
         yield " ".join(("--cases", *(case.name for item in named for case in item.plan.included_cases)))
+    elif (flags - {""}) and all(case.included for item in named for case in item.plan.cases):
+        yield "--cases all"
     else:
         include = "--include-" if project().is_the_labs_own else "--include "  # elsewhere flags are the project's
         yield from (include + flag for flag in evidence["include"] if whole or flag in flags)
