@@ -42,7 +42,7 @@ def _patch_known_builtins(interpreter: ModuleType) -> Any:
 
 
 def _with_semantic(member: Any, semantic: Any, wrapper: Any) -> Any:
-    """It makes the named arguments of each call anew, without the one that it then adds, and asks whether it is there."""
+    """It makes the named arguments of each call anew, without the one that it then adds, and looks for that one."""
     if getattr(member, "__code__", None) is wrapper:
         member = member.__wrapped__
 
