@@ -1,7 +1,8 @@
 """`lab COMMAND` in a process of its own, which has imported already what is no part of the lab: a fork of this one.
 
 For tests of how a command ends: to import MLflow or PyTorch takes most of its time. What belongs to the lab it imports
-anew, under its own variables. A command that measures is started or forked elsewhere: see `warm_workers`.
+anew, under its own variables. It cannot use a database that this process has open. A command that measures is started
+or forked elsewhere: see `warm_workers`.
 """
 
 import os
@@ -43,14 +44,12 @@ class Command:
             _become_and_end(order | limits | {"received": received}, command)
         for descriptor in (received[0], to_output, to_errors):
             os.close(descriptor)
-        self._outputs = tuple(os.fdopen(each, encoding="utf-8") for each in (output, errors))
+        self.stdout, self.stderr = (os.fdopen(each, encoding="utf-8") for each in (output, errors))
 
     def end(self) -> "subprocess.CompletedProcess[str]":
-        """Wait until it has ended."""
-        with ThreadPoolExecutor() as readers:
-            output, errors = readers.map(lambda file: file.read(), self._outputs)
-        for file in self._outputs:
-            file.close()
+        """Wait until it has ended; with what has not been read of its outputs."""
+        with self.stdout, self.stderr, ThreadPoolExecutor() as readers:
+            output, errors = readers.map(lambda file: file.read(), (self.stdout, self.stderr))
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return subprocess.CompletedProcess("lab", code, output, errors)
 
