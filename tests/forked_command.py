@@ -20,7 +20,7 @@ ANEW = ("lab", "experiments")
 
 
 class Command:
-    """One that runs. `stdout`: where its output goes, if not to who reads it here."""
+    """One that runs. `stdout`: where its output goes, if not to who reads it here; `stderr` may go there too."""
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class Command:
         cwd: Path,
         env: Mapping[str, str],
         stdout: int = subprocess.PIPE,
+        stderr: int = subprocess.PIPE,
         file_bytes: int = 0,
         frozen: Path | None = None,
     ) -> None:
@@ -36,7 +37,9 @@ class Command:
         order = {"command": [sys.executable, *command], "environment": env, "folder": str(cwd), "descriptors": ()}
         limits = {"file_bytes": file_bytes, "frozen": frozen and str(frozen)}
         (output, to_output), (errors, to_errors) = os.pipe(), os.pipe()
-        received = [os.open(os.devnull, os.O_RDONLY), to_output if stdout == subprocess.PIPE else stdout, to_errors]
+        received = [os.open(os.devnull, os.O_RDONLY), to_output if stdout == subprocess.PIPE else stdout]
+        received.append(to_errors if stderr == subprocess.PIPE else received[1])
+        self._code: int | None = None
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
@@ -50,8 +53,17 @@ class Command:
         """Wait until it has ended; with what has not been read of its outputs."""
         with self.stdout, self.stderr, ThreadPoolExecutor() as readers:
             output, errors = readers.map(lambda file: file.read(), (self.stdout, self.stderr))
-        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return subprocess.CompletedProcess("lab", code, output, errors)
+        return subprocess.CompletedProcess("lab", self.wait(), output, errors)
+
+    def poll(self, options: int = os.WNOHANG) -> int | None:
+        if self._code is None and (ended := os.waitpid(self.pid, options))[0]:
+            self._code = os.waitstatus_to_exitcode(ended[1])
+        return self._code
+
+    def wait(self) -> int:
+        code = self.poll(0)
+        assert code is not None
+        return code
 
 
 def _become_and_end(order: Mapping[str, object], command: Sequence[str]) -> None:

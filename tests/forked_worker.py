@@ -115,6 +115,8 @@ def main() -> None:
         from lab.process import child
 
         confine(order)
+        for module in order["preload"]:
+            import_module(module)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if os.fork():
             theirs.close()

@@ -73,7 +73,8 @@ def test_the_notebook_of_the_docs_runs_from_its_first_cell_to_its_last(tmp_path:
     path = tmp_path / "notebook.py"
     path.write_text(f"{program}\n{last_cell}\n")
     places = {"PYTHONPATH": small_caches.PYTHONPATH, "LAB_RUNS": str(tmp_path / "runs"), "LAB_PROJECT": str(tmp_path)}
-    done = forks.start([str(path)], cwd=tmp_path, env=os.environ | places)
+    # PyTorch's compiler, which it loads to tell how much an experiment reads and writes, as every worker does.
+    done = forks.start([str(path)], cwd=tmp_path, env=os.environ | places, preload=["torch._dynamo"])
     output, errors = done.communicate()
     assert done.returncode == 0, errors
     assert "gelu-here on the CPU" in output

@@ -65,13 +65,23 @@ class Forks:
         finally:
             child.subprocess = subprocess
 
-    def start(self, command: Sequence[str], *, file_bytes: int = 0, frozen: Path | None = None, **how: Any) -> "Fork":
+    def start(
+        self,
+        command: Sequence[str],
+        *,
+        file_bytes: int = 0,
+        frozen: Path | None = None,
+        preload: Sequence[str] = (),
+        **how: Any,
+    ) -> "Fork":
         """A fork that becomes `python COMMAND`, and whose workers are forks as well; its outputs can be read.
 
-        how: `cwd` and `env`; for the others see `forked_worker.confine`.
+        how: `cwd` and `env`. preload: modules that it imports once for itself and its workers. For the others see
+        `forked_worker.confine`.
         """
         order = {"command": [sys.executable, *command], "environment": how["env"], "folder": str(how["cwd"])}
         order |= {"starts_workers": True, "file_bytes": file_bytes, "frozen": frozen and str(frozen)}
+        order["preload"] = list(preload)
         (output, to_output), (errors, to_errors) = os.pipe(), os.pipe()
         try:
             return Fork(self._socket, order, (to_output, to_errors), outputs=(output, errors))
