@@ -20,7 +20,6 @@ def make_quick(interpreter: ModuleType) -> None:
     interpreter.TritonSemantic.broadcast_impl_value = _broadcast_what_differs(interpreter.TritonSemantic)
     interpreter.TritonSemantic.computation_type_impl = _remembered_promotions(interpreter.TritonSemantic)
     interpreter.TritonSemantic.binary_op_type_checking_impl = _of_one_dtype(interpreter.TritonSemantic)
-    interpreter.TritonSemantic.scalar_constant = _remembered_constants(interpreter.TritonSemantic)
     interpreter.tl.block_type.with_element_ty = _remembered_blocks(interpreter.tl)
 
 
@@ -210,19 +209,3 @@ def _remembered_blocks(language: ModuleType) -> Any:
         return known[key]
 
     return with_element_ty
-
-
-def _remembered_constants(semantic: Any) -> Any:
-    """It makes the tensor of a number anew, which nothing changes."""
-    make = semantic.scalar_constant
-    known: dict[tuple[Any, ...], Any] = {}
-
-    def scalar_constant(self: Any, value: Any, dtype: Any) -> Any:
-        if type(value) not in (int, bool, float) or value != value:
-            return make(self, value, dtype)
-        key = type(value), value, dtype.name
-        if key not in known:
-            known[key] = make(self, value, dtype)
-        return known[key]
-
-    return scalar_constant
