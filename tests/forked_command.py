@@ -15,6 +15,7 @@ from pathlib import Path
 
 import forked_worker
 from _pytest.assertion.rewrite import AssertionRewritingHook
+from waiting import killed_at_the_limit
 
 ANEW = ("lab", "experiments")
 
@@ -51,9 +52,10 @@ class Command:
 
     def end(self) -> "subprocess.CompletedProcess[str]":
         """Wait until it has ended; with what has not been read of its outputs."""
-        with self.stdout, self.stderr, ThreadPoolExecutor() as readers:
-            output, errors = readers.map(lambda file: file.read(), (self.stdout, self.stderr))
-        return subprocess.CompletedProcess("lab", self.wait(), output, errors)
+        with killed_at_the_limit(self.pid):
+            with self.stdout, self.stderr, ThreadPoolExecutor() as readers:
+                output, errors = readers.map(lambda file: file.read(), (self.stdout, self.stderr))
+            return subprocess.CompletedProcess("lab", self.wait(), output, errors)
 
     def poll(self, options: int = os.WNOHANG) -> int | None:
         if self._code is None and (ended := os.waitpid(self.pid, options))[0]:

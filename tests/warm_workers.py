@@ -26,7 +26,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import small_caches
-from waiting import LIMIT_SECONDS
+from waiting import LIMIT_SECONDS, killed_at_the_limit
 
 from lab.evidence.source import OWN_MODULE, ROOT
 from lab.process.leftovers import adopt_orphans
@@ -143,7 +143,7 @@ class Fork:
         """What it has written to its end."""
         assert self._outputs
         self.stdin.close()
-        with ThreadPoolExecutor() as readers:
+        with killed_at_the_limit(self.pid), ThreadPoolExecutor() as readers:
             output, errors = readers.map(lambda file: file.read(), self._outputs)
         for file in self._outputs:
             file.close()
