@@ -98,6 +98,19 @@ def _turn(item: pytest.Item) -> int:
 
 
 @pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated database of MLflow's without experiments: making one takes over a second, copying it nothing."""
+    from made_once import made_once
+    from mlflow import MlflowClient
+
+    def make(folder: Path) -> Path:
+        MlflowClient(tracking_uri=f"sqlite:///{folder / 'mlflow.db'}").delete_experiment("0")
+        return folder / "mlflow.db"
+
+    return made_once(tmp_path_factory, "store", make)
+
+
+@pytest.fixture(scope="session")
 def forks() -> Iterator[Any]:
     from warm_workers import Forks
 

@@ -1,15 +1,31 @@
-"""The process that `warm_workers` forks: `python forked_worker.py DESCRIPTOR`; orders come through that socket."""
+"""The process that `warm_workers` forks: `python forked_worker.py DESCRIPTOR`; orders come through that socket.
 
+A worker is forked, or a command line, or another program that starts workers: those get a process of their own to be
+forked from, so that their workers become their own children, as if they had started them.
+"""
+
+import ctypes
 import fcntl
 import json
 import os
+import resource
 import runpy
 import socket
+import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+import warm_workers
+
+del sys.path[0]
 ORDER_BYTES = 1 << 20
+CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 FREE_DESCRIPTORS = 500  # no process of the tests has so many open
 
 
@@ -41,8 +57,7 @@ def become(order: dict[str, Any]) -> None:
     os.chdir(order["folder"])
     kept = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, FREE_DESCRIPTORS) for descriptor in order["received"]]
     os.closerange(3, FREE_DESCRIPTORS)
-    stdin, output, *others = kept
-    numbers = [(stdin, 0), (output, 1), (output, 2), *zip(others, order["descriptors"], strict=True)]
+    numbers = list(zip(kept, (0, 1, 2, *order["descriptors"]), strict=True))
     for descriptor, number in numbers:
         os.dup2(descriptor, number)
     os.closerange(FREE_DESCRIPTORS, max(kept) + 1)
@@ -50,7 +65,44 @@ def become(order: dict[str, Any]) -> None:
     os.environ.update(order["environment"])
     sys.path[:0] = [path for path in os.environ["PYTHONPATH"].split(os.pathsep) if path not in sys.path]
     sys.orig_argv[:] = order["command"]
-    sys.argv[1:] = order["command"][4:]
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+    tempfile.tempdir = None
+    time.tzset()
+
+
+def confine(order: dict[str, Any]) -> None:
+    """What a command line has besides: outputs that may be pipes, where this process's were files, and limits.
+
+    `file_bytes`: no file may grow beyond it, as on a disk that is full. `frozen`: a folder that nobody may write.
+    """
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
+    if order["frozen"]:
+        folder, users, groups = order["frozen"], os.getuid(), os.getgid()
+        if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER | CLONE_NEWNS):
+            raise OSError(ctypes.get_errno(), "unshare")
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {users} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {groups} 1")
+        subprocess.run(["mount", "--bind", folder, folder], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        os.chdir(order["folder"])  # which is now another one
+    if order["file_bytes"]:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (order["file_bytes"], order["file_bytes"]))
+
+
+def run(command: Sequence[str]) -> None:
+    """As `python COMMAND`, which is `-P -m MODULE …`, `-m MODULE …` or `FILE …`."""
+    if command[0] == "-P":
+        command = command[1:]
+    else:
+        sys.path.insert(0, os.getcwd() if command[0] == "-m" else str(Path(command[0]).parent))
+    if command[0] == "-m":
+        sys.argv[1:] = command[2:]
+        runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv[:] = command
+        runpy.run_path(command[0], run_name="__main__")
 
 
 def main() -> None:
@@ -59,7 +111,21 @@ def main() -> None:
 
     order = serve(socket.socket(fileno=int(sys.argv[1])))
     become(order)
-    runpy.run_module(order["command"][3], run_name="__main__", alter_sys=True)
+    if order["starts_workers"]:
+        from lab.process import child
+
+        confine(order)
+        for module in order["preload"]:
+            import_module(module)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if os.fork():
+            theirs.close()
+            child.subprocess = warm_workers.forking(ours)
+        else:
+            ours.close()
+            order = serve(theirs)
+            become(order)
+    run(order["command"][1:])
 
 
 if __name__ == "__main__":

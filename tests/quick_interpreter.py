@@ -19,12 +19,15 @@ def make_quick(interpreter: ModuleType) -> None:
     interpreter.TritonSemantic.binary_op_sanitize_overflow_impl = _look_for_overflow
     interpreter.TritonSemantic.broadcast_impl_value = _broadcast_what_differs(interpreter.TritonSemantic)
     interpreter.TritonSemantic.computation_type_impl = _remembered_promotions(interpreter.TritonSemantic)
+    interpreter.TritonSemantic.binary_op_type_checking_impl = _of_one_dtype(interpreter.TritonSemantic)
+    interpreter.tl.block_type.with_element_ty = _remembered_blocks(interpreter.tl)
 
 
 def _patch_known_builtins(interpreter: ModuleType) -> Any:
     """It searches the language for built-ins to replace, which are the same ones every time and mostly replaced."""
     language, is_builtin = interpreter.tl, interpreter.tl.core.is_builtin
     packages = (language, language.core, language.math, language.tensor, language.core.tensor_descriptor_base)
+    wrapper = language.core.builtin(len).__code__
     names = {
         package: [name for name, member in inspect.getmembers(package) if is_builtin(member)] for package in packages
     }
@@ -32,13 +35,15 @@ def _patch_known_builtins(interpreter: ModuleType) -> Any:
     def patch(package: Any, builder: Any, scope: Any) -> None:
         for name in names[package]:
             if is_builtin(member := getattr(package, name)):
-                scope.set_attr(package, name, _with_semantic(member, interpreter.interpreter_semantic))
+                scope.set_attr(package, name, _with_semantic(member, interpreter.interpreter_semantic, wrapper))
 
     return patch
 
 
-def _with_semantic(member: Any, semantic: Any) -> Any:
-    """It makes the named arguments of each call anew, without the one that it then adds."""
+def _with_semantic(member: Any, semantic: Any, wrapper: Any) -> Any:
+    """It makes the named arguments of each call anew, without the one that it then adds, and looks for that one."""
+    if getattr(member, "__code__", None) is wrapper:
+        member = member.__wrapped__
 
     def call(*args: Any, **kwargs: Any) -> Any:
         kwargs["_semantic"] = semantic
@@ -52,19 +57,23 @@ def _patch_once_a_launch(interpreter: ModuleType) -> None:
     patch_language = interpreter._patch_lang
     languages = frozenset(map(id, (interpreter.tl, interpreter.tl.core)))
     patched: set[int] = set()
+    seen: set[int] = set()  # modules whose functions were called in this launch
 
     def languages_of(fn: Any) -> frozenset[int]:
         return languages.intersection(map(id, fn.__globals__.values()))
 
     def for_launch(fn: Any) -> Any:
         patched.clear()
+        seen.clear()
         patched.update(languages_of(fn))
         return patch_language(fn)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not languages_of(self.fn) <= patched:
-            patch_language(self.fn)
-            patched.update(languages_of(self.fn))
+        if id(self.fn.__globals__) not in seen:
+            seen.add(id(self.fn.__globals__))
+            if not languages_of(self.fn) <= patched:
+                patch_language(self.fn)
+                patched.update(languages_of(self.fn))
         try:
             return self.rewrite()(*args, **kwargs)
         except Exception as problem:
@@ -114,16 +123,15 @@ def _remembered_shapes(language: ModuleType) -> Any:
 def _of_its_types_shape(language: ModuleType) -> Any:
     """It makes the shape of a tensor anew, number by number, from that of its type."""
     first = language.tensor.__init__
-    known: dict[tuple[int, ...], tuple[Any, Any]] = {}
 
     def init(self: Any, handle: Any, type: Any) -> None:
-        sides = tuple(type.shape.values) if type.is_block() else ()
-        if sides not in known:
+        try:
+            self.shape, self.numel = type.of_tensors
+        except AttributeError:
             first(self, handle, type)
-            known[sides] = self.shape, self.numel
+            type.of_tensors = self.shape, self.numel
             return
         self.handle, self.type, self.dtype = handle, type, type.scalar
-        self.shape, self.numel = known[sides]
 
     return init
 
@@ -166,3 +174,38 @@ def _remembered_promotions(semantic: Any) -> Any:
         return known[key]
 
     return computation_type
+
+
+def _of_one_dtype(semantic: Any) -> Any:
+    """It finds out what two tensors of one dtype become, and casts both to it, which they are."""
+    check = semantic.binary_op_type_checking_impl
+
+    def checked(
+        self: Any, lhs: Any, rhs: Any, left_pointer: bool = False, right_pointer: bool = False,
+        arithmetic: bool = True, divides: bool = False,
+    ) -> Any:  # fmt: skip
+        if isinstance(lhs, self.tensor) and isinstance(rhs, self.tensor):
+            dtype, other = lhs.type.scalar, rhs.type.scalar
+            if dtype.name == other.name and not dtype.is_ptr():
+                found = self.computation_type_impl(dtype, False, other, False, divides) if arithmetic else dtype
+                if found.name == dtype.name:
+                    return self.broadcast_impl_value(lhs, rhs)
+        return check(self, lhs, rhs, left_pointer, right_pointer, arithmetic, divides)
+
+    return checked
+
+
+def _remembered_blocks(language: ModuleType) -> Any:
+    """It makes the type of a block of other elements anew."""
+    make = language.block_type.with_element_ty
+    known: dict[tuple[Any, ...], Any] = {}
+
+    def with_element_ty(self: Any, scalar: Any) -> Any:
+        if type(scalar) is not language.dtype:  # a pointer's name does not say all of it
+            return make(self, scalar)
+        key = scalar.name, *self.shape.values
+        if key not in known:
+            known[key] = make(self, scalar)
+        return known[key]
+
+    return with_element_ty

@@ -21,6 +21,7 @@ NOTEBOOK = {"lab.notebook", "lab.notebook.measure"}
 MEASURING = ("definition", "process", "supervisor", "worker", "profiler", "verdict")
 
 
+@cache
 def name_of(path: Path) -> str:
     """'lab.kernels.rmsnorm' for lab/kernels/rmsnorm.py."""
     parts = path.relative_to(ROOT).with_suffix("").parts

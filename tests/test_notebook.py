@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import small_caches
 from factory import measured_run
-from waiting import LIMIT_SECONDS
+from warm_workers import Forks
 
 import lab
 from lab.errors import RunError
@@ -66,17 +66,16 @@ def test_a_verdict_can_be_required(run: "lab.Run") -> None:
         run.require("splendid")
 
 
-def test_the_notebook_of_the_docs_runs_from_its_first_cell_to_its_last(tmp_path: Path) -> None:
+def test_the_notebook_of_the_docs_runs_from_its_first_cell_to_its_last(tmp_path: Path, forks: Forks) -> None:
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     program = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     last_cell = "print(repr(run), len(run.samples) > 0, list(again.claims['claim']))"
     path = tmp_path / "notebook.py"
     path.write_text(f"{program}\n{last_cell}\n")
     places = {"PYTHONPATH": small_caches.PYTHONPATH, "LAB_RUNS": str(tmp_path / "runs"), "LAB_PROJECT": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, str(path)], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS,
-        env=os.environ | places,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "gelu-here on the CPU" in done.stdout
-    assert "True ['fused-beats-composed']" in done.stdout
+    # PyTorch's compiler, which it loads to tell how much an experiment reads and writes, as every worker does.
+    done = forks.start([str(path)], cwd=tmp_path, env=os.environ | places, preload=["torch._dynamo"])
+    output, errors = done.communicate()
+    assert done.returncode == 0, errors
+    assert "gelu-here on the CPU" in output
+    assert "True ['fused-beats-composed']" in output

@@ -1,8 +1,12 @@
 """Waiting for events in other processes, and a clock that runs ahead while one hangs."""
 
+import os
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 
 LIMIT_SECONDS = 600.0  # for what never happens: no busy machine is so slow
 
@@ -12,6 +16,17 @@ def wait_until(happened: Callable[[], object], otherwise: str) -> None:
     while not happened():
         assert time.monotonic() < give_up, otherwise
         time.sleep(0.02)
+
+
+@contextmanager
+def killed_at_the_limit(process: int) -> Iterator[None]:
+    """What waits meanwhile for a child of this process waits no longer than the limit."""
+    timer = Timer(LIMIT_SECONDS, os.kill, (process, signal.SIGKILL))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def wait_until_ended(process: int) -> None:

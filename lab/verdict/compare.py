@@ -1,8 +1,9 @@
 """Pairs the samples of two profiles in one process, round by round, without the excluded rounds. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from lab.evidence.record import Cell, Control, Timing
+from lab.evidence.samples import PackedRounds
 from lab.verdict.excluded_rounds import ExcludedRounds
 from lab.verdict.statistics import Rounds, Speedup, Split, quantum, speedup, split
 
@@ -72,20 +73,21 @@ def timing_of(timed: Timed, scope: str) -> Timing | None:
 def _together(timed: Sequence[tuple[Timed, str]], spoiled: ExcludedRounds) -> list[Rounds]:
     """Of (cell, scope) pairs of one process and case: the rounds in which every one has a sample; none if too few."""
     timings = [timing_of(cell, scope) for cell, scope in timed]
-    rounds = [tuple(timing.rounds) for timing in timings if timing]  # unpacked once
+    rounds = [timing.rounds for timing in timings if timing]
     planned = {len(blocks) for blocks in rounds}
     if len(rounds) < len(timed) or len(planned) != 1:
         return []
     cell = timed[0][0]
-    out = spoiled.rounds(cell.sweep, cell.process, cell.experiment, cell.case)
-    kept = [
-        number
-        for number, blocks in enumerate(zip(*rounds, strict=True))
-        if number not in out and all(len(block) for block in blocks)
-    ]
+    out = spoiled.rounds(cell.sweep, cell.process, cell.experiment, cell.case).union(*map(_empty, rounds))
+    kept = [number for number in range(*planned) if number not in out]
     if len(kept) < min(FEWEST_ROUNDS, *planned):
         return []
-    return [[blocks[number] for number in kept] for blocks in rounds]
+    return list(rounds) if len(kept) == len(rounds[0]) else [[blocks[number] for number in kept] for blocks in rounds]
+
+
+def _empty(rounds: Rounds) -> Collection[int]:
+    """The numbers of rounds without a sample."""
+    return rounds.empty if isinstance(rounds, PackedRounds) else [n for n, block in enumerate(rounds) if not block]
 
 
 def _pairs(baseline: Sequence[Timed], subject: Sequence[Timed]) -> list[tuple[Timed, Timed]]:

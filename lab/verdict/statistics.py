@@ -10,6 +10,8 @@ from statistics import NormalDist, median
 import numpy as np
 from scipy.special import betaincinv, stdtrit
 
+from lab.evidence.samples import PackedRounds
+
 CONFIDENCE = 0.95  # of the intervals that are shown
 DECIDING_CONFIDENCE = 0.98  # of those by which verdicts are decided: each of the two ends errs in 1 %
 SMALLEST_HALF_WIDTH = 0.001
@@ -223,24 +225,42 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 def _round_logs(baseline: Rounds, subject: Rounds) -> list[float]:
     """log(median baseline) − log(median subject) of each round in which both have a valid sample."""
-    return [
-        math.log(median(b)) - math.log(median(s)) for b, s in zip(baseline, subject, strict=True) if len(b) and len(s)
-    ]
+    return [math.log(b) - math.log(s) for b, s in zip(*_medians(baseline, subject), strict=True)]
+
+
+def _medians(baseline: Rounds, subject: Rounds) -> tuple[Sequence[float], Sequence[float]]:
+    """Of both, in the rounds in which both have a sample."""
+    if isinstance(baseline, PackedRounds) and isinstance(subject, PackedRounds) and not baseline.empty | subject.empty:
+        return baseline.medians, subject.medians
+    both = [(b, s) for b, s in zip(baseline, subject, strict=True) if len(b) and len(s)]
+    return [median(b) for b, _ in both], [median(s) for _, s in both]
 
 
 def _step_half_width(baseline: Sequence[Rounds], subject: Sequence[Rounds], step_seconds: float = 0.0) -> float:
     """The half width of a ratio that the clock's step causes, which more samples do not reduce."""
     sides = _ordered(baseline), _ordered(subject)
     step_seconds = max(step_seconds, *map(_least_step, sides))
-    return math.log1p(STEP_SHARE * step_seconds / min(median(side) if side else math.inf for side in sides))
+    return math.log1p(STEP_SHARE * step_seconds / min(map(_middle, sides)))
 
 
-def _ordered(sweeps: Sequence[Rounds]) -> list[float]:
-    return sorted(chain.from_iterable(chain.from_iterable(sweeps)))
+def _ordered(sweeps: Sequence[Rounds]) -> Floats:
+    samples = [
+        np.frombuffer(rounds.seconds) if isinstance(rounds, PackedRounds) else np.array([*chain.from_iterable(rounds)])
+        for rounds in sweeps
+    ]
+    return np.sort(np.concatenate(samples)) if samples else np.array([])
 
 
-def _least_step(ordered: Sequence[float]) -> float:
-    steps = np.diff(ordered)
+def _middle(ordered: Floats) -> float:
+    """The median; infinite where there is no sample."""
+    half = ordered.size // 2
+    if not ordered.size:
+        return math.inf
+    return float(ordered[half] if ordered.size % 2 else (ordered[half - 1] + ordered[half]) / 2)
+
+
+def _least_step(ordered: Floats) -> float:
+    steps = ordered[1:] - ordered[:-1]
     steps = steps[steps > 1e-10]  # below a tenth of a nanosecond is rounding of the record
     return float(steps.min()) if steps.size else 0.0
 

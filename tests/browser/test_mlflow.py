@@ -1,42 +1,40 @@
 """The saved views, as MLflow's own pages draw them: their form is not documented, so only a browser can tell."""
 
 import os
+import shutil
+import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from factory import plan_of, records_of, small_experiment, write_run
+from forked_command import Command
 
 from lab.evidence.source import ROOT
-from lab.tracking.fill import track
-from lab.verdict.results import load_run
 
 PATIENCE = 60_000  # milliseconds, for a machine that is busy
 BARS = ".js-plotly-plot .barlayer .trace.bars"
 
 
 @pytest.fixture
-def link(browser: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def link(browser: object, tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """What `lab ui` prints for a tracked experiment of two cases and two profiles."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     plan = plan_of("night-3", experiments=[small_experiment()], include=["large-sweep"])
-    directory = write_run(tmp_path / "night-3", plan, records_of(plan, {"plain": 40e-6, "fast": 20e-6}))
-    list(track(load_run(directory), directory, tmp_path))
+    write_run(tmp_path / "night-3", plan, records_of(plan, {"plain": 40e-6, "fast": 20e-6}))
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    ui = subprocess.Popen(
-        [sys.executable, "-m", "lab.cli", "ui", "--port", port, "--no-browser"],
-        cwd=ROOT, env=os.environ | {"LAB_RUNS": str(tmp_path)}, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert ui.stdout
+    environment = os.environ | {"LAB_RUNS": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    # Not by this process, whose open database a fork of it could not use.
+    assert Command(["track", "night-3"], cwd=ROOT, env=environment).end().returncode == 0
+    ui = Command(["ui", "--port", port, "--no-browser"], cwd=ROOT, env=environment)
     yield ui.stdout.readline().strip().removeprefix("doubling: ")
-    ui.terminate()
-    ui.wait(30)
+    os.kill(ui.pid, signal.SIGTERM)
+    ui.end()
 
 
 def test_the_link_opens_bars_of_p50_and_speed_up_by_case_in_the_colours_of_profiles(browser: Any, link: str) -> None:

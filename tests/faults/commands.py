@@ -1,7 +1,6 @@
 """The real command line in a process of its own, on a small experiment; with a disk that is full or locked."""
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -11,7 +10,9 @@ from typing import IO
 import pytest
 import small_caches
 from factory import plan_of, records_of, small_experiment, write_run
+from forked_command import Command
 from waiting import LIMIT_SECONDS
+from warm_workers import Forks
 
 PAIR = Path(__file__).parent / "pair"
 SECONDS = {"plain": 40e-6, "fast": 20e-6}
@@ -22,36 +23,38 @@ def lab(
     *arguments: str,
     file_bytes: int = 0,
     frozen: Path | None = None,
-    stdout: IO[str] | int = subprocess.PIPE,
-    **environment: str,
-) -> subprocess.CompletedProcess[str]:
+    stdout: IO[str] | None = None,
+    forks: Forks | None = None,
+) -> "subprocess.CompletedProcess[str]":
     """`lab ARGUMENTS` with its runs in `folder`/runs, in a project of one experiment that lies in `folder`/project.
 
     file_bytes: no file may grow beyond it, as on a disk that is full. frozen: a folder that is mounted read-only.
+    forks: where the command comes from, if it measures.
     """
+    how = {"cwd": folder, "env": environment(folder), "file_bytes": file_bytes, "frozen": frozen}
+    if forks:
+        measuring = forks.start(["-m", "lab.cli", *arguments], **how)
+        output, errors = measuring.communicate()
+        return subprocess.CompletedProcess(arguments, measuring.returncode, output, errors)
+    return Command(arguments, stdout=stdout.fileno() if stdout else subprocess.PIPE, **how).end()
+
+
+def lab_from_scratch(folder: Path, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    """As `lab`, by a Python of its own that has imported nothing, with more variables."""
+    return subprocess.run(
+        [sys.executable, "-m", "lab.cli", *arguments], cwd=folder, env=environment(folder) | more,
+        capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False,
+    )  # fmt: skip
+
+
+def environment(folder: Path) -> dict[str, str]:
     known = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
     project = folder / "project"
     if not project.exists():
         shutil.copytree(PAIR, project, ignore=shutil.ignore_patterns("__pycache__"))
         (project / "experiments" / "decisions").mkdir()
     paths = {"PYTHONPATH": small_caches.PYTHONPATH, "LAB_PROJECT": str(project), "LAB_RUNS": str(folder / "runs")}
-    command = [sys.executable, "-m", "lab.cli", *arguments]
-    if frozen:
-        mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
-        command = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, str(frozen), *command]
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env={**known, **paths, "PYTHONDONTWRITEBYTECODE": "1", **environment},
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes)))
-        if file_bytes
-        else None,
-        timeout=LIMIT_SECONDS,
-        check=False,
-    )
+    return {**known, **paths, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:

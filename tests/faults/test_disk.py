@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from commands import doubling, lab, last_line, mounts
+from commands import doubling, lab, lab_from_scratch, last_line, mounts
+from warm_workers import Forks
 
 from lab.evidence import journal
 from lab.evidence.record import Cell, RunFinish
@@ -16,15 +17,15 @@ STAGES = {
 }
 
 
-def test_a_run_on_a_full_disk_ends_with_a_line_and_the_same_command_goes_on(tmp_path: Path) -> None:
-    message = last_line(lab(tmp_path, *MEASURE, file_bytes=8_000))
+def test_a_run_on_a_full_disk_ends_with_a_line_and_the_same_command_goes_on(tmp_path: Path, forks: Forks) -> None:
+    message = last_line(lab(tmp_path, *MEASURE, file_bytes=8_000, forks=forks))
     assert "journal.jsonl: nothing can be added to it (File too large). What it holds is kept" in message
     path = tmp_path / "runs" / "full" / journal.NAME
     before = journal.read(path)
     assert before.damages == ()
     assert before.intact_bytes == path.stat().st_size
 
-    done = lab(tmp_path, *MEASURE)
+    done = lab(tmp_path, *MEASURE, forks=forks)
 
     assert done.returncode == 0, done.stderr
     after = journal.read(path)
@@ -63,11 +64,11 @@ def test_a_full_disk_under_the_output_of_a_command_is_reported(tmp_path: Path) -
     [MEASURE, ("track", "night-3"), ("preview", "night-3"), ("finish", "night-3", "--because", "its box is gone")],
     ids=lambda arguments: arguments[0],
 )
-def test_a_folder_that_nobody_may_write_is_named(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_folder_that_nobody_may_write_is_named(tmp_path: Path, arguments: tuple[str, ...], forks: Forks) -> None:
     mounts()
     directory = doubling(tmp_path, finished=arguments[0] != "finish")
     before = (directory / journal.NAME).read_bytes()
-    message = last_line(lab(tmp_path, *arguments, frozen=tmp_path))
+    message = last_line(lab(tmp_path, *arguments, frozen=tmp_path, forks=forks if arguments == MEASURE else None))
     assert str(tmp_path) in message
     assert "Read-only file system" in message
     assert (directory / journal.NAME).read_bytes() == before
@@ -83,6 +84,6 @@ def test_judging_needs_nothing_to_be_written(tmp_path: Path) -> None:
 
 def test_a_terminal_that_lacks_signs_ends_no_command(tmp_path: Path) -> None:
     doubling(tmp_path)
-    done = lab(tmp_path, "judge", "night-3", PYTHONIOENCODING="ascii")
+    done = lab_from_scratch(tmp_path, "judge", "night-3", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert "1.010\\xd7 [" in done.stdout

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from commands import lab
+from commands import lab_from_scratch
 
 SECRET = "s3cret-kestrel-91"
 USER = "planted-user"
@@ -38,7 +38,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     home = tmp_path_factory.mktemp("secrets") / "home" / USER
     home.mkdir(parents=True)
     others = {name: SECRET for name in os.environ if name not in KNOWN and not name.startswith(("LC_", "COV"))}
-    done = lab(
+    done = lab_from_scratch(
         home, "benchmark", "--run-id", "quiet", "--experiment", "pair", "--device", "cpu", "--sweeps", "1",
         **{**others, **PLANTED, "HOME": str(home), "TMPDIR": str(home)},
     )  # fmt: skip

@@ -3,11 +3,10 @@
 import contextlib
 import hashlib
 import os
+import shutil
 import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from commands import doubling
+from forked_command import Command
 from mlflow import MlflowClient
 from waiting import wait_until
 
@@ -56,6 +56,13 @@ def server(answers: int = 0) -> Iterator[str]:
         listening.shutdown(socket.SHUT_RDWR)
         for connection in accepted:
             connection.close()
+
+
+def with_store(folder: Path, empty_store: Path) -> Path:
+    """A run that is measured, in `folder`/runs, beside a store that holds nothing yet."""
+    directory = doubling(folder)
+    shutil.copy(empty_store, directory.parent / "mlflow.db")
+    return directory
 
 
 @pytest.mark.parametrize("answers", [0, 1], ids=["at once", "after its health"])
@@ -139,13 +146,13 @@ def test_a_folder_under_which_mlflow_cannot_keep_a_database_is_refused_before_an
     ],
 )
 def test_a_kill_between_making_a_run_and_filling_it_leaves_nothing_that_is_not_found_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: object, name: str
+    tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch, victim: object, name: str
 ) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    directory, runs = doubling(tmp_path), tmp_path / "runs"
+    directory, runs = with_store(tmp_path, empty_store), tmp_path / "runs"
     uri = f"sqlite:///{runs / 'mlflow.db'}"
     if victim is MlflowClient:
-        uri = f"sqlite:///{runs / 'named.db'}"
+        uri = f"sqlite:///{shutil.move(runs / 'mlflow.db', runs / 'named.db')}"
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
 
     def killed(*_: object, **__: object) -> None:
@@ -165,11 +172,11 @@ def test_a_kill_between_making_a_run_and_filling_it_leaves_nothing_that_is_not_f
 
 
 def test_a_filling_that_was_killed_leaves_the_lab_s_own_store_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that was tracked before is not taken away until the next one stands."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    directory, runs = doubling(tmp_path), tmp_path / "runs"
+    directory, runs = with_store(tmp_path, empty_store), tmp_path / "runs"
     list(track(load_run(directory), directory, runs))
 
     def all_rows() -> list[str]:
@@ -192,10 +199,10 @@ def test_a_filling_that_was_killed_leaves_the_lab_s_own_store_as_it_was(
 
 
 def test_the_digest_of_the_journal_is_tracked_and_contradicts_a_later_edit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    directory, runs = doubling(tmp_path), tmp_path / "runs"
+    directory, runs = with_store(tmp_path, empty_store), tmp_path / "runs"
     monkeypatch.setenv("LAB_RUNS", str(runs))
     assert main(["track", "night-3"]) == 0
     client = MlflowClient(tracking_uri=f"sqlite:///{runs / 'mlflow.db'}")
@@ -218,22 +225,21 @@ def test_the_digest_of_the_journal_is_tracked_and_contradicts_a_later_edit(
     assert main(["publish", "night-3"]) == 2
 
 
-def test_a_ui_that_is_killed_takes_its_server_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ui_that_is_killed_takes_its_server_along(
+    tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    directory = doubling(tmp_path)
-    list(track(load_run(directory), directory, tmp_path / "runs"))
+    with_store(tmp_path, empty_store)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     environment = {**os.environ, "LAB_RUNS": str(tmp_path / "runs"), "PYTHONPATH": str(ROOT)}
-    ui = subprocess.Popen(
-        [sys.executable, "-m", "lab.cli", "ui", "--port", str(port), "--no-browser"],
-        cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert ui.stdout is not None
+    # Not by this process, whose open database a fork of it could not use.
+    assert Command(["track", "night-3"], cwd=tmp_path, env=environment).end().returncode == 0
+    ui = Command(["ui", "--port", str(port), "--no-browser"], cwd=tmp_path, env=environment)
     assert str(port) in ui.stdout.readline()
-    ui.send_signal(signal.SIGKILL)
-    ui.wait()
+    os.kill(ui.pid, signal.SIGKILL)
+    ui.end()
     wait_until(lambda: not answers(port), "the server still answers")
 
 

@@ -1,8 +1,7 @@
 """What a search found is kept in a file, and used by the kernel that it holds for, and by no other."""
 
 import json
-import subprocess
-import sys
+import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
-from waiting import LIMIT_SECONDS
 
-from lab.evidence.source import ROOT
 from lab.kernels import rmsnorm as module
 from lab.kernels.fp8 import quantize_fp8_tuning
 from lab.kernels.launch import Configuration, gpu_of
@@ -174,15 +171,17 @@ def test_an_entry_can_be_replaced_and_dropped(file: Path, device: str) -> None:
 
 
 def test_writers_at_once_lose_nothing(file: Path, device: str) -> None:
-    program = (
-        "import os, sys\nfrom pathlib import Path\nfrom lab.kernels.launch import Configuration\n"
-        "from lab.kernels.tuned import Key, keep\n"
-        "other = os.fork()\n"
-        "for number in range(20):\n"
-        "    key = Key('gpu', f'{bool(other)}-{number}', 'shapes', 'float32', '3', 'source')\n"
-        "    keep(Path(sys.argv[1]), key, Configuration.of(BLOCK=number, num_warps=4), {})\n"
-        "sys.exit(os.waitpid(other, 0)[1] if other else 0)\n"
-    )
-    assert subprocess.run([sys.executable, "-c", program, str(file)], cwd=ROOT, timeout=LIMIT_SECONDS).returncode == 0
+    writers = []
+    for name in ("one", "other"):
+        writers.append(os.fork())
+        if not writers[-1]:
+            try:
+                for number in range(20):
+                    key = Key("gpu", f"{name}-{number}", "shapes", "float32", "3", "source")
+                    keep(file, key, Configuration.of(BLOCK=number, num_warps=4), {})
+                os._exit(0)
+            finally:
+                os._exit(1)
+    assert [os.waitpid(writer, 0)[1] for writer in writers] == [0, 0]
     assert len(read_tuned(file)) == 40
     assert sorted(path.name for path in file.parent.iterdir()) == ["tuned.json", "tuned.json.lock"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from forked_command import Command
 from sshd import LACKING, Proxy, Sshd, sshd
 from waiting import wait_until
 
@@ -275,19 +276,16 @@ class Here:
             "--experiment", "gated", "--device", "cpu", "--sweeps", "1", "--down", f"echo down >>{self.log}",
         ]  # fmt: skip
 
-    def start(self) -> "subprocess.Popen[str]":
+    def start(self) -> Command:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "LAB_PROJECT": str(self.root)}
-        return subprocess.Popen(
-            [sys.executable, "-m", "lab.cli", "benchmark", *self._options],
-            cwd=self.root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+        return Command(["benchmark", *self._options], cwd=self.root, env=environment, stderr=subprocess.STDOUT)
 
     def cells_there(self) -> int:
         return sum(isinstance(record, Cell) for record in journal.read(self.box / "runs" / "r" / journal.NAME).records)
 
-    def measured(self, process: "subprocess.Popen[str]", cells: int) -> None:
+    def measured(self, process: Command, cells: int) -> None:
         wait_until(lambda: process.poll() is not None or self.cells_there() >= cells, "no cell is measured there")
-        assert process.poll() is None, process.communicate()[0]
+        assert process.poll() is None, process.end().stdout
 
     def open_gate(self) -> None:
         (self.root / "gate").unlink()
@@ -304,14 +302,14 @@ def test_a_run_is_left_joined_stopped_and_brought_to_its_end(server: Sshd, tmp_p
     assert not here.run.exists()
 
     joined = here.start()
-    assert joined.stdout is not None
     output = ""
     while "[2/6" not in output:
         output += joined.stdout.readline()
     assert "run r goes on at 127.0.0.1: following it" in output
     os.kill(joined.pid, signal.SIGINT)
-    output += joined.communicate()[0]
-    assert joined.returncode == 130, output
+    ended = joined.end()
+    output += ended.stdout
+    assert ended.returncode == 130, output
     assert "stopping the run on the box, then bringing it back" in output
     records = journal.read(here.run / journal.NAME).records
     assert sum(isinstance(record, Cell) for record in records) == 2
@@ -320,8 +318,8 @@ def test_a_run_is_left_joined_stopped_and_brought_to_its_end(server: Sshd, tmp_p
 
     here.open_gate()
     last = here.start()
-    output = last.communicate()[0]
-    assert last.returncode == 0, output
+    ended = last.end()
+    assert ended.returncode == 0, ended.stdout
     records = journal.read(here.run / journal.NAME).records
     assert sum(isinstance(record, Cell) for record in records) == 6
     assert isinstance(records[-1], RunFinish)

@@ -22,6 +22,7 @@ import small_caches
 from factory import machine, plan_of, records_of, write_run
 from fake_ncu import Ncu
 from waiting import clock_that_runs_while, is_running, wait_until, wait_until_ended
+from warm_workers import Fork, Forks
 
 from lab.definition.plan import Plan, Protocol
 from lab.errors import RunError
@@ -344,13 +345,9 @@ def test_a_sweep_that_takes_too_long_in_all_loses_the_case_it_was_at_and_blames_
 # Interrupted and resumed
 
 
-def start_run(folder: Path, *options: str) -> "subprocess.Popen[str]":
-    """`lab run` as a user has it, on the toys, with its runs in the folder."""
-    places = {"PYTHONPATH": small_caches.PYTHONPATH, "LAB_PROJECT": str(TOYS), "LAB_RUNS": str(folder / "runs")}
-    return subprocess.Popen(
-        [sys.executable, "-m", "lab.cli", "run", *options],
-        cwd=folder, env={**os.environ, **places}, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+def places(folder: Path) -> dict[str, str]:
+    """Of a command line: it measures the toys, and has its runs in the folder."""
+    return {"PYTHONPATH": small_caches.PYTHONPATH, "LAB_PROJECT": str(TOYS), "LAB_RUNS": str(folder / "runs")}
 
 
 class Interrupted:
@@ -360,8 +357,8 @@ class Interrupted:
     Where it was started lies a stranger called `experiments`, which is not to be run.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, forks: Forks) -> None:
+        self.folder, self._forks = folder, forks
         (folder / "experiments.py").write_text("raise ImportError('not the lab')\n")
         self.directory = folder / "runs" / "broken-off"
         self.plan = ["--run-id", "broken-off", "--experiment", "gated", "--device", "cpu", "--sweeps", "1"]
@@ -386,10 +383,11 @@ class Interrupted:
         self.at_last = self._journal()
         self.bytes_at_last = (self.directory / journal.NAME).read_bytes()
 
-    def _start(self) -> "subprocess.Popen[str]":
-        return start_run(self.folder, *self.plan)
+    def _start(self) -> Fork:
+        command = ["-m", "lab.cli", "run", *self.plan]
+        return self._forks.start(command, cwd=self.folder, env=os.environ | places(self.folder))
 
-    def _start_and_measure(self, cells: int) -> "subprocess.Popen[str]":
+    def _start_and_measure(self, cells: int) -> Fork:
         """A run that goes on until so many cells are on record."""
         started = self._start()
         wait_until(lambda: started.poll() is not None or len(cells_of(self._journal().records)) == cells, "no cell")
@@ -401,8 +399,8 @@ class Interrupted:
 
 
 @pytest.fixture(scope="module")
-def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
-    return Interrupted(tmp_path_factory.mktemp("interrupted"))
+def interrupted(tmp_path_factory: pytest.TempPathFactory, forks: Forks) -> Interrupted:
+    return Interrupted(tmp_path_factory.mktemp("interrupted"), forks)
 
 
 def test_ctrl_c_keeps_what_is_measured_and_says_so(interrupted: Interrupted) -> None:
@@ -456,7 +454,10 @@ def children_of(process: int) -> set[int]:
 
 def test_workers_die_with_a_supervisor_that_is_killed_also_those_deaf_to_sigterm(tmp_path: Path) -> None:
     options = ("--run-id", "r", "--experiment", "hanging", "--device", "cpu", "--sweeps", "2")
-    supervisor = start_run(tmp_path, *options)
+    supervisor = subprocess.Popen(
+        [sys.executable, "-m", "lab.cli", "run", *options],
+        cwd=tmp_path, env=os.environ | places(tmp_path), stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     hanging = tmp_path / toys.HANGING_PROCESSES
     wait_until(lambda: supervisor.poll() is not None or hanging.exists(), "no call hangs")
     workers = children_of(supervisor.pid)

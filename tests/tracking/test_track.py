@@ -7,8 +7,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,11 +15,11 @@ from typing import Any
 import pytest
 from factory import DOUBLING, FAST_BEATS_PLAIN, machine, plan_of, records_of, small_experiment, write_run
 from factory import SMALL as SMALL_CASE
+from forked_command import Command
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.utils.validation import MAX_TAG_VAL_LENGTH
 from sqlalchemy import Engine, event
-from waiting import LIMIT_SECONDS
 
 from lab.cli import main
 from lab.definition.catalogue import choose_experiments
@@ -671,16 +669,11 @@ def test_two_processes_may_make_the_store_at_once(tmp_path: Path) -> None:
         other = dataclasses.replace(plan, run_id=name)
         write_run(tmp_path / name, other, records_of(other, SECONDS))
     environment = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
-    commands = [
-        subprocess.Popen(
-            [sys.executable, "-m", "lab.cli", "track", name], cwd=ROOT, stderr=subprocess.PIPE, text=True,
-            env=environment | {"LAB_RUNS": str(tmp_path)},
-        )
-        for name in ("night-3", "night-4")
-    ]  # fmt: skip
-    said = [command.communicate(timeout=LIMIT_SECONDS)[1] for command in commands]
+    environment |= {"LAB_RUNS": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    commands = [Command(["track", name], cwd=ROOT, env=environment) for name in ("night-3", "night-4")]
+    ended = [command.end() for command in commands]
 
-    assert [command.returncode for command in commands] == [0, 0], said
+    assert [command.returncode for command in ended] == [0, 0], ended
     assert {run.info.run_name for run in parents(tmp_path)} == {"night-3", "night-4"}
     assert [item.name for item in client(tmp_path).search_experiments()] == ["doubling"]
 

@@ -1,13 +1,12 @@
 """The local MLflow server: it opens at the view of the results, prints its address, and leaves no process behind."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,8 +15,9 @@ from pathlib import Path
 
 import pytest
 from factory import plan_of, records_of, small_experiment, write_run
+from forked_command import Command
 from mlflow import MlflowClient
-from waiting import LIMIT_SECONDS
+from waiting import wait_until
 
 from lab.errors import StoreError
 from lab.tracking.fill import track
@@ -34,7 +34,7 @@ class Shown:
 
     address: str
     experiment_id: str
-    process: subprocess.Popen[str]
+    process: Command
     runs: Path
 
 
@@ -47,23 +47,20 @@ def _local_store(monkeypatch: pytest.MonkeyPatch) -> None:
 def shown(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Iterator[Shown]:
     runs = tmp_path_factory.mktemp("runs")
     shutil.copy(empty_store, runs / "mlflow.db")
-    directory = make_run(runs, "night-3")
+    make_run(runs, "night-3")
     environment = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
-    environment["LAB_RUNS"] = str(runs)
+    environment |= {"LAB_RUNS": str(runs), "PYTHONPATH": str(ROOT)}
     environment |= {"MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE": "true", "MLFLOW_SERVER_ALLOWED_HOSTS": "*"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        assert list(track(load_run(directory), directory, runs)) == ["tracked night-3 in doubling: 2 cells"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "lab.cli", "ui", "--port", str(free_port()), "--no-browser"],
-        cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
+    # Not by this process, whose open database a fork of it could not use.
+    tracked = Command(["track", "night-3"], cwd=ROOT, env=environment).end()
+    assert "tracked night-3 in doubling: 2 cells" in tracked.stdout + tracked.stderr
+    process = Command(["ui", "--port", str(free_port()), "--no-browser"], cwd=ROOT, env=environment)
     line = process.stdout.readline()
     link = LINK.match(line)
     assert link, line
     yield Shown(address=link[1], experiment_id=link[3], process=process, runs=runs)
-    process.kill()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGKILL)
 
 
 def make_run(runs: Path, run_id: str) -> Path:
@@ -136,8 +133,15 @@ def test_an_empty_store_says_how_to_fill_it(tmp_path: Path) -> None:
 
 def test_ctrl_c_stops_the_server_and_all_that_it_started(shown: Shown) -> None:
     """Last in this file: it ends the server of the tests above."""
-    shown.process.send_signal(signal.SIGINT)
+    os.kill(shown.process.pid, signal.SIGINT)
 
-    assert shown.process.wait(timeout=LIMIT_SECONDS) == 0
-    with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(shown.address, timeout=5)
+    assert shown.process.end().returncode == 0
+    wait_until(lambda: is_refused(shown.address), "the server answers still")
+
+
+def is_refused(address: str) -> bool:
+    try:
+        urllib.request.urlopen(address, timeout=5).close()
+    except OSError as problem:
+        return "refused" in str(problem)
+    return False
