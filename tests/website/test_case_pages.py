@@ -248,6 +248,13 @@ def test_the_rate_back_to_back_stands_beside_that_of_spaced_calls() -> None:
     assert data["spaced_flops_per_second"] == pytest.approx(64 * 128 / 38e-6, rel=0.01)
 
 
+def test_a_clock_above_the_largest_of_the_card_is_said_not_to_be_credible() -> None:
+    above = dataclasses.replace(LASTING, spin_hertz=(2.04e9,) * 4)
+    rows = table(page_of(with_calls_back_to_back(fast=above, plain=LASTING)), "sustained")
+    clocks = [texts_of(rows, profile)[3] for profile in ("fast", "plain")]
+    assert clocks == ["2040 above the card's 1980 MHz: not credible", "1380"]
+
+
 def test_a_run_that_measured_nothing_back_to_back_tells_nothing_of_it() -> None:
     page = page_of(with_calls_back_to_back())
     assert section_of(page, "sustained") is None
