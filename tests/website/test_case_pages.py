@@ -7,7 +7,7 @@ import pytest
 from factory import FAST, LARGE, PLAIN, SMALL, machine, plan_of, profile, records_of, small_experiment
 from page_parts import datum, figures, row_of, section_of, texts_of, words_of
 
-from lab.evidence.record import Cell, RunStart, Sustained
+from lab.evidence.record import Canary, Cell, RunStart, Sustained
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.outputs import SiteContext
@@ -126,6 +126,22 @@ def test_its_claims_link_back_with_their_verdicts_here() -> None:
     assert link.to == "../../index.html#claim-fast-beats-plain"
     assert plain(row.cells[1]) == "faster"
     assert figures(row.cells[2])[0].source == f"/claims/fast-beats-plain/cases/{SMALL.name}/ratio"
+
+
+def test_too_many_spoiled_rounds_show_beside_the_verdict_what_spoiled_them() -> None:
+    plan = plan_of(experiments=[small_experiment()], include=())
+    records = [
+        dataclasses.replace(record, copy_seconds=1.1 * record.copy_seconds)
+        if isinstance(record, Canary) and record.sweep < 2 and record.after
+        else record
+        for record in records_of(plan, TIMES, noise=0.001)
+    ]
+    item = judged_run(judge_run(plan, records), digest="ab" * 32)[0]
+    (row,) = table(page_of(item), "claims").rows
+    assert plain(row.cells[1]).endswith(
+        "40 % of the case's rounds were spoiled and left out, more than the 20 % that a verdict allows: a canary "
+        "beside it was off by more than 2 %"
+    )
 
 
 def test_correctness_shows_errors_checks_and_every_edge_input() -> None:
