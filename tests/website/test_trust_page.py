@@ -124,8 +124,8 @@ def test_the_page_begins_with_the_verdicts_that_changed_and_counts_no_screening_
     screening = dataclasses.replace(repeat, experiment=f"{ZOO}doubling-4", block=USUAL_BLOCK - 1)
     data = trust_data(dataclasses.replace(study([]), repeats=(repeat, screening)), ())
     assert text_of(trust_page(data)["lede"]).startswith(
-        "Over all runs of an experiment, changed kernels included and screenings of the zoo left out, the verdict "
-        "changed at 1 of 1 claims at a case, at 1 of them from “holds” to “does not hold” or back."
+        "Over all runs of an experiment, changed kernels included and screenings of the zoo left out, 1 of 1 "
+        "claims at a case changed their verdict, 1 of them from “holds” to “does not hold” or back."
     )
     assert data["changed_screenings"]["comparisons"] == 1
 
