@@ -116,6 +116,15 @@ def test_a_size_is_found_wherever_it_stands_in_a_shape(browser, site, served):
             assert seen.page.locator(".grid tr[data-at]:visible").count() >= held > 0, size
 
 
+@pytest.mark.parametrize("typed", ["rmsnorm+4096 h100", "torch.compile swiglu h100", "lab (CUDA C++) h100"])
+def test_shapes_are_found_by_implementations_that_have_a_time_there(browser, served, typed):
+    with reader(browser) as seen:
+        seen.open(f"{served}/index.html")
+        seen.page.fill("#query", typed)
+        seen.page.wait_for_url("**?q=*")
+        assert seen.page.locator(".grid tr[data-at]:visible").count() > 0
+
+
 def test_an_answer_from_another_machine_says_so(browser, site, served):
     (one, has), (other, lacks) = list(shapes(site).items())[:2]
     (row, *_) = [

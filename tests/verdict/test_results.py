@@ -313,6 +313,18 @@ def test_a_cell_whose_eager_call_takes_half_as_long_again_as_its_graph_is_host_b
     assert cell.host_bound is bound
 
 
+@pytest.mark.parametrize(("enqueue_seconds", "bound"), [(39e-6, False), (41e-6, True)])
+def test_without_an_eager_time_a_cell_is_host_bound_where_the_host_takes_longer_than_the_gpu(
+    enqueue_seconds: float, bound: bool
+) -> None:
+    def without_eager(cell: Cell) -> Cell:
+        kept = (each for each in cell.timings if each.scope != "eager")
+        timings = tuple(dataclasses.replace(each, enqueue_seconds=enqueue_seconds) for each in kept)
+        return dataclasses.replace(cell, timings=timings)
+
+    assert cell_of(judged(without_eager, noise=0.0005)).host_bound is bound
+
+
 def test_a_time_shorter_than_the_memory_can_deliver_the_inputs_and_take_the_results_is_rejected() -> None:
     """64 MiB, and 64 less the 50 of the cache, take 24.4 µs at 3.35 TB/s."""
     run = large(23.6e-6)

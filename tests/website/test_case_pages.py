@@ -7,7 +7,7 @@ import pytest
 from factory import FAST, LARGE, PLAIN, SMALL, machine, plan_of, profile, records_of, small_experiment
 from page_parts import datum, figures, row_of, section_of, texts_of, words_of
 
-from lab.evidence.record import Cell, RunStart, Sustained
+from lab.evidence.record import Canary, Cell, RunStart, Sustained
 from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.outputs import SiteContext
@@ -128,6 +128,22 @@ def test_its_claims_link_back_with_their_verdicts_here() -> None:
     assert figures(row.cells[2])[0].source == f"/claims/fast-beats-plain/cases/{SMALL.name}/ratio"
 
 
+def test_too_many_spoiled_rounds_show_beside_the_verdict_what_spoiled_them() -> None:
+    plan = plan_of(experiments=[small_experiment()], include=())
+    records = [
+        dataclasses.replace(record, copy_seconds=1.1 * record.copy_seconds)
+        if isinstance(record, Canary) and record.sweep < 2 and record.after
+        else record
+        for record in records_of(plan, TIMES, noise=0.001)
+    ]
+    item = judged_run(judge_run(plan, records), digest="ab" * 32)[0]
+    (row,) = table(page_of(item), "claims").rows
+    assert plain(row.cells[1]).endswith(
+        "40 % of the case's rounds were spoiled and left out, more than the 20 % that a verdict allows: a canary "
+        "beside it was off by more than 2 %"
+    )
+
+
 def test_correctness_shows_errors_checks_and_every_edge_input() -> None:
     rows = table(page_of(item_of(TIMES)), "correctness")
     assert rows.heads[-1].text == "zeros"
@@ -246,6 +262,13 @@ def test_the_rate_back_to_back_stands_beside_that_of_spaced_calls() -> None:
         assert datum(item.data, figure) == figure.value
     assert float(spaced) > float(rate), "a graph's spaced calls were faster"
     assert data["spaced_flops_per_second"] == pytest.approx(64 * 128 / 38e-6, rel=0.01)
+
+
+def test_a_clock_above_the_largest_of_the_card_is_said_not_to_be_credible() -> None:
+    above = dataclasses.replace(LASTING, spin_hertz=(2.04e9,) * 4)
+    rows = table(page_of(with_calls_back_to_back(fast=above, plain=LASTING)), "sustained")
+    clocks = [texts_of(rows, profile)[3] for profile in ("fast", "plain")]
+    assert clocks == ["2040 above the card's 1980 MHz: not credible", "1380"]
 
 
 def test_a_run_that_measured_nothing_back_to_back_tells_nothing_of_it() -> None:

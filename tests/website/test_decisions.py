@@ -19,7 +19,7 @@ from lab.website.data.published import experiment_data
 from lab.website.decision_records import check_records, load_decisions
 from lab.website.decisions import Decision, Freshness, SupportStanding, freshness, refuse_unacknowledged, standings
 from lab.website.outputs import SiteContext
-from lab.website.pages.decisions import decision_rows, support_view
+from lab.website.pages.decisions import came_out, decision_rows, support_view
 from lab.website.pages.experiment import decision_link, decision_state
 from lab.website.table import Link
 
@@ -338,6 +338,19 @@ def test_freshness_is_held_against_the_last_review_and_the_first_evidence_stays(
     assert support.then.judged is then
     assert support.at("bbbb") is not None
     assert [review.says for review in reviewed.reviewed][-1] == "Measured again on a newer card."
+
+
+@pytest.mark.parametrize(
+    ("expected", "measured", "told"),
+    [
+        (4, 5, "4 of the 5 claims that this run measured came out as expected."),
+        (1, 1, "The only claim that this run measured came out as expected."),
+        (0, 1, "The only claim that this run measured did not come out as expected."),
+        (0, 0, "This run measured none of the claims."),
+    ],
+)
+def test_a_review_counts_only_the_claims_that_its_run_measured(expected, measured, told):
+    assert came_out(expected, measured) == told
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 from lab.website.data.overview import overview
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.pages.grid import _leader_in_other_modes, _notes, _tally
+from lab.website.pages.grid import _leader_in_other_modes, _notes, _tally, _words
 
 
 def words_of(sentence: Sentence) -> str:
@@ -47,6 +47,12 @@ def test_the_table_of_one_call_mode_tells_how_its_leader_does_in_the_others() ->
     modes = tallied(device_cold=won, eager=[row_of(lab_triton="slower", compile="best")])
     assert words_of(_leader_in_other_modes(modes, "eager")) == "torch.compile with a cold cache 0 of 1."
     assert _leader_in_other_modes(tallied(device_cold=won), "device_cold") == ()
+
+
+def test_attention_is_found_by_what_readers_also_call_it() -> None:
+    assert _words("attention-causal") == "attention-causal flash"
+    assert _words("decode-attention") == "decode-attention flash kv cache"
+    assert _words("rmsnorm-linear-decode") == "rmsnorm-linear-decode"
 
 
 def test_cold_times_come_with_what_their_clock_does_to_them() -> None:

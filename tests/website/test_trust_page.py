@@ -5,16 +5,18 @@ from types import SimpleNamespace as View
 
 from factory import FAST_BEATS_PLAIN, LARGE, SMALL, machine, plan_of, records_of, small_experiment
 
+from lab.definition.catalogue import ZOO
 from lab.verdict.pooled import pooled
 from lab.verdict.repeatability import HOLDING, repeatability
 from lab.verdict.results import RunResult, judge_run
 from lab.verdict.validity import EXPERIMENT, study
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.published_trust import trust_data
+from lab.website.data.zoo_runs import USUAL_BLOCK
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.claims import other_pool_sentence, pooled_of, pooled_sentence
 from lab.website.pages.experiment import experiment_page
-from lab.website.pages.trust import runs_with_known_answers
+from lab.website.pages.trust import runs_with_known_answers, trust_page
 from lab.website.pages.trust_repeatability import missed_goals, repeatability_part
 from lab.website.pages.trust_reproducibility import changed_csv, changed_part
 from lab.website.table import Soft, plain
@@ -115,6 +117,17 @@ def test_verdicts_that_changed_are_counted_by_experiment_and_named_in_a_csv_file
     head, line = changed_csv(data).content.splitlines()
     assert head == "experiment,gpu,protocol,screening,runs,claim,case,reversed"
     assert line.endswith(f"no,2,{CLAIM.name},{SMALL.name},yes")
+
+
+def test_the_page_begins_with_the_verdicts_that_changed_and_counts_no_screening_of_the_zoo() -> None:
+    (repeat,) = study([run_of("a"), run_of("b", fast=70e-6)]).repeats
+    screening = dataclasses.replace(repeat, experiment=f"{ZOO}doubling-4", block=USUAL_BLOCK - 1)
+    data = trust_data(dataclasses.replace(study([]), repeats=(repeat, screening)), ())
+    assert text_of(trust_page(data)["lede"]).startswith(
+        "Over all runs of an experiment, changed kernels included and screenings of the zoo left out, 1 of 1 "
+        "claims at a case changed their verdict, 1 of them from “holds” to “does not hold” or back."
+    )
+    assert data["changed_screenings"]["comparisons"] == 1
 
 
 def test_without_a_repeat_the_table_has_no_rows() -> None:

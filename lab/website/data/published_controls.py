@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from lab.evidence.record import Round
+from lab.verdict.excluded_rounds import LARGEST_CANARY_DRIFT
 from lab.verdict.results import ExperimentResult
+from lab.verdict.statistics import per_cent
 from lab.website.data.published_speedups import Interval
 from lab.website.data.typed import ByScope, taken
 
@@ -46,13 +48,19 @@ def control_data(result: ExperimentResult, case: str) -> ControlData:
 
 
 def _spoiled_because(result: ExperimentResult, case: str) -> list[str]:
-    """The reasons for which rounds of a case were left out; figures in them are those of single rounds."""
+    """The reasons for which rounds of a case were left out."""
     reasons = {
-        reason.partition(" was off by")[0]
+        _of_every_round(reason)
         for watch in result.watches.get(case, ())
         for reason in result.spoiled.reasons(watch).values()
     }
     return sorted(reasons)
+
+
+def _of_every_round(reason: str) -> str:
+    """How far a canary was off differs from round to round: instead, how far it must be to spoil one."""
+    told, off_by, _ = reason.partition("off by ")
+    return f"{told}{off_by}more than {per_cent(LARGEST_CANARY_DRIFT)}" if off_by else reason
 
 
 def gpu_data(result: ExperimentResult, case: str) -> GpuData:

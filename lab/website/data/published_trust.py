@@ -22,6 +22,8 @@ OTHERS = ("do_bench", "nvbench")
 
 def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
     """Plain JSON values; SI units; the unit in the key."""
+    screenings = [repeat for repeat in study.repeats if _screens(repeat)]
+    usual = [repeat for repeat in study.repeats if not _screens(repeat)]
     data: dict[str, Any] = plain_json({
         "schema": DATA_SCHEMA,
         "policy_version": POLICY_VERSION,
@@ -34,15 +36,12 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
         "runs_of_one_source": {str(number): each for number, each in enumerate(_repeated(runs))},
         "pooled": _pooled_data(pooled(runs), {run.plan.run_id: run.finished_utc for run in runs}),
         "repeats": {
-            str(number): plain_json(repeat) | {"screening": screens(repeat.experiment, repeat.block)}
+            str(number): plain_json(repeat) | {"screening": _screens(repeat)}
             for number, repeat in enumerate(study.repeats)
         },
-        "changed": {str(number): each for number, each in enumerate(_changed(study.repeats))},
-        "changed_screenings": _counts([each for each in study.repeats if screens(each.experiment, each.block)]),
-        "repeated": {
-            "flip_count": sum(repeat.flip_count for repeat in study.repeats),
-            "comparisons": sum(repeat.comparisons for repeat in study.repeats),
-        },
+        "changed": {str(number): each for number, each in enumerate(_changed(usual))},
+        "changed_screenings": _counts(screenings),
+        "repeated": _counts(usual),
         "instruments": {
             f"{result.case} {result.profile}": {
                 "p50_seconds": result.p50_seconds,
@@ -72,11 +71,14 @@ def _repeated(runs: Sequence[RunResult]) -> Iterator[RunsOfOneSource]:
     return (each for each in runs_of_one_source(runs) if not each.experiment.startswith(ZOO))
 
 
+def _screens(repeat: Repeat) -> bool:
+    return screens(repeat.experiment, repeat.block)
+
+
 def _changed(repeats: Sequence[Repeat]) -> Iterator[dict[str, Any]]:
-    """By experiment and GPU, over the protocols that it was measured under; screenings are left out."""
-    usual = [repeat for repeat in repeats if not screens(repeat.experiment, repeat.block)]
-    for experiment, gpu in dict.fromkeys((repeat.experiment, repeat.gpu) for repeat in usual):
-        members = [repeat for repeat in usual if (repeat.experiment, repeat.gpu) == (experiment, gpu)]
+    """By experiment and GPU, over the protocols that it was measured under."""
+    for experiment, gpu in dict.fromkeys((repeat.experiment, repeat.gpu) for repeat in repeats):
+        members = [repeat for repeat in repeats if (repeat.experiment, repeat.gpu) == (experiment, gpu)]
         yield {"experiment": experiment, "gpu": gpu, **_counts(members)}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
-from lab.verdict.cells import SCOPE
+from lab.verdict.cells import EAGER_PENALTY, SCOPE
 from lab.verdict.judge import WIDEST_HALF_WIDTH, is_tie
 from lab.verdict.roofline import GRAPH
 from lab.website import format
@@ -53,6 +53,7 @@ from lab.website.pages.soundness import (
 )
 from lab.website.pages.standing import Rival, rivals
 from lab.website.table import (
+    Constant,
     Fold,
     Head,
     Link,
@@ -77,6 +78,10 @@ SHORT_COLD = (
 MEDIANS = (
     "A ratio is the mean over all sweeps of rounds that were timed one after the other. The median leaves out sweeps "
     "that were slower or faster than most: where the quotient of two medians is another, it stands beside the ratio."
+)
+HOST_BOUND = (
+    f"Host-bound: an eager call takes over {EAGER_PENALTY:g} times as long as one in a CUDA graph; where no eager call "
+    "was timed, the host takes longer to enqueue a call than the GPU takes for it."
 )
 CELLS = (
     named("profile", "Implementation"), column("p50_seconds", "p50, µs"), column("p95_seconds", "p95, µs"),
@@ -128,6 +133,8 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
     remarks: list[Words] = []
     if any(faster_cold(item, case.name, each.name) for each in item.plan.profiles_of(case)):
         remarks.append((SHORT_COLD,))
+    if any(item.cell(case.name, each.name).get("host_bound") for each in item.plan.profiles_of(case)):
+        remarks.append((Constant((HOST_BOUND,)),))
     if any(host_went_on(item, case.name, each.name) for each in item.plan.profiles_of(case)):
         remarks.append((f"The times were {HOST_WENT_ON}.",))
     if _any_quotient(case, view):

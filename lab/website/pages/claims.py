@@ -7,13 +7,15 @@ from typing import Any
 
 from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.plan import PlannedClaim
+from lab.verdict.excluded_rounds import LARGEST_DROPPED_SHARE
 from lab.verdict.judge import READING_ORDER, Status
+from lab.verdict.statistics import per_cent
 from lab.website import format
 from lab.website.addresses import SITE, case_address
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.labels import scope_within, shape_label
-from lab.website.table import Link, PageTable, TableRow, VerdictChip, Words, below, numbers, table_row, words
+from lab.website.table import Constant, Link, PageTable, TableRow, VerdictChip, Words, below, numbers, table_row, words
 from lab.website.verdict_words import case_word, claim_mark, claim_word, verdict_word
 
 # All runs of unchanged code taken together, beside the verdict of the newest, in words.
@@ -148,8 +150,17 @@ def verdict_cells(
     return (
         (view.figure(*path, "ratio") if of_bytes else view.ratio(*path),),
         (_bounds(view, *path) if of_bytes else view.interval(*path), below(*pooled)),
-        (chip, below(verdict["reason"])),
+        (chip, below(verdict["reason"], *_spoiled_because(case, verdict, view))),
     )
+
+
+def _spoiled_because(case: str, verdict: Mapping[str, Any], view: DataView) -> Words:
+    """What spoiled too many rounds of a case for a verdict; nothing where there is another reason."""
+    control = view.at("controls", case).value
+    if verdict["status"] != Status.RERUN_NOISE or (control("spoiled_share") or 0) <= LARGEST_DROPPED_SHARE:
+        return ()
+    most = Constant((per_cent(LARGEST_DROPPED_SHARE),))
+    return (", more than the ", most, f" that a verdict allows: {', '.join(control('spoiled_because'))}")
 
 
 def _right(expected: Sequence[str]) -> str:

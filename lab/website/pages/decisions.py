@@ -105,7 +105,17 @@ def _review(review: Review, supports: Sequence[SupportStanding], preview: bool) 
     """A look at the record after it was decided. `href` leads to the run; empty in a preview."""
     reviewed = [(standing.support.expects, seen) for standing in supports if (seen := standing.at(review.evidence))]
     href = run_link(reviewed[0][1].judged) if reviewed and not preview else ""
-    return View(review=review, href=href, expected=sum(seen.status == expects for expects, seen in reviewed))
+    expected = [seen.status == expects for expects, seen in reviewed if seen.data["cases"]]
+    return View(review=review, href=href, told=came_out(sum(expected), len(expected)))
+
+
+def came_out(expected: int, measured: int) -> str:
+    """Of the claims that the record rests on: a run may measure few of them."""
+    if measured == 1:
+        return f"The only claim that this run measured {'came' if expected else 'did not come'} out as expected."
+    if not measured:
+        return "This run measured none of the claims."
+    return f"{expected} of the {measured} claims that this run measured came out as expected."
 
 
 def decision_rows(context: SiteContext) -> tuple[View, ...]:

@@ -1,6 +1,6 @@
 """The front page: who is fastest at which shape, then what changed, decisions, and every experiment."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
 
 from lab.website import format
@@ -48,14 +48,16 @@ def experiment_lists(rows: Sequence[View]) -> View:
 MOST_NEW, MOST_CHANGES = 4, 4
 
 
-def news(published: Sequence[View]) -> View | None:
-    """Of the run that was published last; None where there is none."""
+def news(published: Sequence[View], shown: Mapping[str, str]) -> View | None:
+    """Of the run that was published last; None where there is none. `shown`: by experiment the digest of the evidence
+    that its pages show."""
     if not published:
         return None
     newest = published[-1]
     items = [item for item in published if item.digest == newest.digest]
     before = {item.name for item in published if item.digest != newest.digest}
-    changed = [turn for item in items for turn in item.turned]
+    fuller = {item.name: item.run_id for item in published if item.digest == shown.get(item.name) != newest.digest}
+    changed = [View(**turn, fuller=fuller.get(item.name, "")) for item in items for turn in item.turned]
     new = [View(slug=item.name, title=item.title) for item in items if item.name not in before]
     return View(
         run_id=newest.run_id, date=format.day(newest.finished_utc), machine=newest.machine_name,
@@ -91,7 +93,7 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
         grid=grid_view(data, shown, context.trust),
         verdicts=[(each, _claims_with(each, view)) for each in counts],
         claims=view.figure("claims"),
-        news=None if context.label else news(outlined.published),
+        news=None if context.label else news(outlined.published, shown),
         attention=attention[:MOST_ATTENTION],
         answered=all(row.acknowledged for row in attention),
         more_attention=max(0, len(attention) - MOST_ATTENTION),

@@ -21,6 +21,8 @@ HEADINGS = (
     "gpu", "mode", "operator", "shape", "dtype", "implementation", "profile", "p50_seconds", "call", "times_fastest",
     "quotient_of_medians", "experiment", "digest",
 )  # fmt: skip
+# What readers also call an operator with this in its name.
+ALSO = {"attention": "flash", "decode-attention": "kv cache", "attention-chunk": "kv cache"}
 MOST_TOLD = 5  # families that lead a table
 BARS = 10  # lengths of the bar under a time
 
@@ -100,10 +102,15 @@ def _board(view: DataView, gpu: str, mode: str, shown: Mapping[str, str], dtypes
         "tally": _tally(view.at("tallies", gpu, mode)),
         "other_modes": _leader_in_other_modes(view.at("tallies", gpu), mode),
         "groups": [
-            View(op=op, title=operator_title(op), dtypes=sorted({row.d for row in rows}), rows=rows)
+            View(words=_words(op), title=operator_title(op), dtypes=sorted({row.d for row in rows}), rows=rows)
             for op, rows in ordered
         ],
     }
+
+
+def _words(op: str) -> str:
+    """What an operator is found by beside its title."""
+    return " ".join((op, *(also for name, also in ALSO.items() if name in op)))
 
 
 def _leading(tallies: DataView) -> list[str]:

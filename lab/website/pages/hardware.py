@@ -17,7 +17,7 @@ from lab.website.charts.rows import Bar, bars
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
 from lab.website.data.published_limits import LIMIT_SCOPES
-from lab.website.figure import DataView, Sentence
+from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.ceilings import reached
 from lab.website.pages.labels import case_label, profile_title, scope_title
 from lab.website.pages.standing import serious_rivals
@@ -157,7 +157,8 @@ def case_sustained(shown: Judged, case: PlannedCase, view: DataView) -> Fold | N
         if lasting := view.value(*path):
             at = view.at(*path)
             seconds = at.figure("seconds") or below(lasting["reason"])
-            rows.append(row(at, SUSTAINED, profile=profile.title, seconds=seconds))
+            clock = spin_clock(at.figure("spin_hertz"), view)
+            rows.append(row(at, SUSTAINED, profile=profile.title, seconds=seconds, spin_hertz=clock))
     if not rows:
         return None
     lead: Words = (
@@ -174,6 +175,14 @@ def case_sustained(shown: Judged, case: PlannedCase, view: DataView) -> Fold | N
     )
     table = PageTable(label="Calls back to back", kind="stacks", heads=SUSTAINED, rows=rows, caption=(caption,))
     return Fold(id="sustained", title="Back to back", lead=lead, tables=(table,))
+
+
+def spin_clock(clock: Figure | None, view: DataView) -> Words:
+    """What a spin showed; the GPU cannot have run above its largest clock, as far as that is known."""
+    hertz = view.value("machine", "sm_clock_hertz")
+    largest = view.figure("machine", "sm_clock_hertz", show=format.megahertz)
+    above = clock and largest and hertz and float(clock.value) > hertz and clock.text != largest.text
+    return (clock, below(above and "above the card's ", largest, " MHz: not credible"))
 
 
 def case_traffic(shown: Judged, case: PlannedCase, view: DataView) -> Fold | None:

@@ -202,6 +202,13 @@ CHAPTERS = {
              "its address is its digest."),
         Term("control", "control", "One implementation timed twice under two names. Any difference is the lab's own "
              "error."),
+        Term("canary", "canary", "A fixed copy and a fixed spin loop, timed before the first case and after each. One "
+             f"that is more than {per_cent(excluded_rounds.LARGEST_CANARY_DRIFT)} off the others of its process shows "
+             "that something disturbed the GPU: the cases beside it are left out there."),
+        Term("spoiled-rounds", "spoiled rounds", "Rounds of a case that are left out for all implementations alike, "
+             "because of a reduced clock, another process on the GPU, or a canary that is off. Their times are not "
+             f"looked at for that. With more than {per_cent(excluded_rounds.LARGEST_DROPPED_SHARE)} of a case's rounds "
+             "spoiled there is no verdict."),
         Term("p50", "p50 and p95", "The time that 50 or 95 of 100 calls do not exceed. When p95 is "
              f"{judge.NOISY_RATIO:.2f} times p50 or more, the verdict is marked noisy."),
     ),

@@ -21,7 +21,6 @@ class Answer(NamedTuple):
     gpu: str
     mode: str
     case: str
-    op: str
     title: str
     shape: str
     dtype: str
@@ -62,7 +61,7 @@ def _answer(row: Row, page: str, snippet_number: int) -> Answer:
     best, least, most = row["cells"][row["best"]], range_["least_seconds"], range_["most_seconds"]
     in_one_unit = (least < format.LONG_SECONDS) == (most < format.LONG_SECONDS)
     return Answer(
-        gpu=row["gpu"], mode=row["mode"], case=row["case"], op=row["op"], title=operator_title(row["op"]),
+        gpu=row["gpu"], mode=row["mode"], case=row["case"], title=operator_title(row["op"]),
         shape=shape_text(row), dtype=DTYPES.get(dtype, dtype),
         best=row["best"], p50=format.brief_time(best["p50_seconds"]), sure=best["call"] != "best?",
         ties=[family for family, cell in row["cells"].items() if cell["call"] == "tie" and family != row["best"]],

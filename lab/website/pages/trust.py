@@ -98,8 +98,9 @@ def _log(context: SiteContext) -> dict[str, Any] | None:
 def _lede(view: DataView) -> Sentence:
     repeated, compared = view.value("repeated", "comparisons"), view.value("same", "comparisons")
     told = (
-        "Over all runs of an experiment, changed kernels included, {repeated/flip_count} of {repeated/comparisons} "
-        "claims at a case went from “holds” to “does not hold” or back. " if repeated else "",
+        "Over all runs of an experiment, changed kernels included and screenings of the zoo left out, "
+        "{repeated/changed_count} of {repeated/comparisons} claims at a case changed their verdict, "
+        "{repeated/flip_count} of them from “holds” to “does not hold” or back. " if repeated else "",
         "Of {same/comparisons} comparisons of a function with itself, {same/supported} called one side faster."
         if compared else "",
     )  # fmt: skip

@@ -124,8 +124,9 @@ def _gpu(gpu: str, parts: Sequence[Part], view: DataView, ends: tuple[float, flo
             " At the median shape the best rival takes {scopes/graph/all/median:ratio} our time in graphs and "
             "{scopes/device_cold/all/median:ratio} with nothing cached; at our worst, "
             "{scopes/graph/all/smallest:ratio} and {scopes/device_cold/all/smallest:ratio}. These are medians. The "
-            "rules for claims, which ask for certainty, find it level with every rival at {scopes/graph/proven} and "
-            "{scopes/device_cold/proven}.",
+            "rules for claims, which ask for certainty, find it level with every rival at {scopes/graph/proven} of "
+            "{scopes/graph/all/cases} shapes in graphs and {scopes/device_cold/proven} of "
+            f"{{scopes/device_cold/all/cases}} with nothing cached, by the same {_bars(view)}.",
             ratio=show,
         )),
         scopes=[
@@ -139,6 +140,11 @@ def _by_level(view: DataView) -> list[list[str]]:
     """The operators of each level, those of the usual level first."""
     levels: Mapping[str, float] = view.value("levels")
     return sorted(grouped(levels, lambda operator: str(levels[operator])).values(), key=len, reverse=True)
+
+
+def _bars(view: DataView) -> str:
+    """A claim asks for its operator's level."""
+    return "bar" if len(_by_level(view)) == 1 else "bars"
 
 
 def _level_at(view: DataView) -> Words:

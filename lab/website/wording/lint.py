@@ -70,6 +70,8 @@ def _phrases(item: Judged) -> Iterator[str]:
     yield from (item.evidence.get("damages") or {}).values()
     for claim in item.data["claims"].values():
         yield from (verdict["reason"] for verdict in claim["cases"].values())
+    for control in item.data["controls"].values():
+        yield from control["spoiled_because"]
     for case in item.data["cells"].values():
         for cell in case.values():
             yield cell["reason"]
