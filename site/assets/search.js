@@ -14,7 +14,7 @@
   var winners = null, entries = null, asked = false, waiting = 0;
 
   function tokens(text) {
-    return text.toLowerCase().replace(/[×*]/g, "x").replace(/speed-up/g, "speedup").split(/[^a-z0-9.+]+/).filter(Boolean).map(function (word) { return ALIKE[word] || word; });
+    return text.toLowerCase().replace(/[×*]/g, "x").replace(/speed-up/g, "speedup").split(/[^a-z0-9.+]|\+(?!\+)/).filter(Boolean).map(function (word) { return ALIKE[word] || word; });
   }
 
   function plain(text) { return " " + tokens(text).join(" "); }
@@ -109,11 +109,14 @@
 
   // The front page.
 
-  var rows = Array.prototype.map.call(document.querySelectorAll(".grid tr[data-at]"), function (line) {
-    return { line: line, text: plain(line.parentNode.dataset.op + " " + line.cells[0].textContent + " " + line.cells[1].textContent) };
+  // Its implementations find a row, too.
+  var texts = {}, rows = Array.from(document.querySelectorAll(".grid tr[data-at]"), function (line) {
+    var said = line.parentNode.dataset.words;
+    line.querySelectorAll("th, [data-c]").forEach(function (cell) { said += " " + (cell.dataset.c || cell.textContent); });
+    return { line: line, text: texts[line.dataset.at] = plain(said) };
   });
   var groups = ["m", "g", "d"].map(function (name) {
-    var all = Array.prototype.slice.call(document.getElementsByName(name));
+    var all = Array.from(document.getElementsByName(name));
     var group = { all: all, own: all.findIndex(function (each) { return each.checked; }) };
     all.forEach(function (each, at) { each.addEventListener("change", function () { group.own = at; show(); }); });
     return group;
@@ -127,7 +130,9 @@
     return at < 0 ? [] : held[at];
   }
 
-  function what(row) { return plain([row.op, row.title, row.shape, row.dtype].join(" ")); }
+  function path(row) { return "/shapes/" + row.gpu + "/" + row.mode + "/" + row.case + "/"; }
+
+  function what(row) { return texts[path(row) + "cells/"]; }
 
   function preferred(rows, wanted) {
     var some = rows.filter(wanted);
@@ -135,7 +140,7 @@
   }
 
   function narrow(words) {
-    var chosen = [].concat.apply([], groups.map(function (group) { return choose(group, words); }));
+    var chosen = groups.flatMap(function (group) { return choose(group, words); });
     var rest = words.filter(function (word) { return chosen.indexOf(word) < 0; });
     rows.forEach(function (each) { each.line.hidden = !fits(each.text, rest); });
     document.querySelectorAll(".grid tbody").forEach(function (body) { body.hidden = !body.querySelector("tr:not([hidden])"); });
@@ -174,7 +179,7 @@
 
   function answer(row) {
     var box = add(answers, "article", "", "answer"), left = add(box, "div"), right = add(box, "div", "", "snippet");
-    var at = "data.json#/shapes/" + row.gpu + "/" + row.mode + "/" + row.case + "/";
+    var at = "data.json#" + path(row);
     add(left, "h2", place(row));
     var who = add(left, "p", "", "who"), facts = add(left, "dl");
     add(who, "strong", name(row.best));
@@ -233,7 +238,7 @@
   }
 
   function move(event) {
-    var links = Array.prototype.slice.call((list || answers).querySelectorAll("a"));
+    var links = Array.from((list || answers).querySelectorAll("a"));
     var at = links.indexOf(document.activeElement), step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (event.key === "/" && document.activeElement !== field) { field.focus(); event.preventDefault(); return; }
     if (event.key === "Escape") { field.value = ""; field.focus(); show(); return; }

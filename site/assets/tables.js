@@ -7,10 +7,10 @@
     return isNaN(number) ? text.toLowerCase() : number;
   }
   document.querySelectorAll("main table:not(.grid, .experiments)").forEach(function (table) {
-    var body = table.tBodies[0], head = table.tHead && table.tHead.rows[0], rows = body ? Array.prototype.slice.call(body.rows) : [];
+    var body = table.tBodies[0], head = table.tHead && table.tHead.rows[0], rows = body ? Array.from(body.rows) : [];
     if (!head || table.tBodies.length > 1 || rows.length < 6) { return; }
     if (!rows.every(function (row) { return row.cells.length === head.cells.length; })) { return; }
-    Array.prototype.forEach.call(head.cells, function (cell, at) {
+    Array.from(head.cells).forEach(function (cell, at) {
       if (!cell.textContent.trim() || cell.querySelector("a, button")) { return; }
       var button = document.createElement("button");
       button.type = "button";
@@ -19,7 +19,7 @@
       cell.append(button);
       button.addEventListener("click", function () {
         var up = cell.getAttribute("aria-sort") !== "ascending";
-        Array.prototype.forEach.call(head.cells, function (each) { each.removeAttribute("aria-sort"); });
+        Array.from(head.cells).forEach(function (each) { each.removeAttribute("aria-sort"); });
         cell.setAttribute("aria-sort", up ? "ascending" : "descending");
         rows.slice().sort(function (a, b) {
           var x = value(a, at), y = value(b, at);
