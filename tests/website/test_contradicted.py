@@ -128,6 +128,9 @@ def test_a_row_is_not_marked_for_a_case_that_the_newer_run_found_alike(runs):
     claims = quick.data["claims"] | {CLAIM: quick.data["claims"][CLAIM] | {"cases": alike}}
     newer = dataclasses.replace(quick.loaded, data=quick.data | {"claims": claims})
     assert [case for claim, case, _ in contradicted_cases(full, [full, newer]) if claim.name == CLAIM] == others
+    fewer = {CLAIM: quick.data["claims"][CLAIM] | {"cases": {first: alike[first]}}}
+    smaller = dataclasses.replace(quick.loaded, data=quick.data | {"claims": claims | fewer})
+    assert contradicting(full, CLAIM, [full, smaller]) is None, "a claim of fewer cases, all of them alike"
 
 
 def test_dates_are_those_of_the_newer_run_though_no_page_shows_it_in_full(evidence, tmp_path):

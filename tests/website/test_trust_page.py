@@ -130,6 +130,15 @@ def test_the_page_begins_with_the_verdicts_that_changed_and_counts_no_screening_
     assert data["changed_screenings"]["comparisons"] == 1
 
 
+def test_where_runs_of_one_source_were_repeated_the_page_begins_with_them() -> None:
+    """Which is what a reader wants to know of a verdict; changed kernels come after it."""
+    opening = "Claims at a case whose verdict changed when a run of the same source was repeated. Fixed kernels: "
+    alike = text_of(trust_page(trust_of(*ALIKE))["lede"])
+    assert alike.startswith(f"{opening}0 of 3 on NVIDIA H200. None of these went from “holds” to “does not hold”")
+    turned = text_of(trust_page(trust_of(run_of("a"), run_of("b", fast=70e-6)))["lede"])
+    assert turned.startswith(f"{opening}1 of 1 on NVIDIA H200. Over all runs ")
+
+
 def test_without_a_repeat_the_table_has_no_rows() -> None:
     view = DataView(trust_of(run_of("a")))
     assert (repeatability_part(view)["table"].rows, missed_goals(view)) == ((), ())

@@ -25,7 +25,8 @@ ASKED = ("subject", "baseline", "scope", "measure", "threshold")
 
 
 def contradicting(item: Judged, claim: str, history: Sequence[Judged]) -> Judged | None:
-    """The newest later run on such a machine that came to a verdict on the claim, if it is another than the shown one.
+    """The newest later run on such a machine that came to a verdict on the claim, if it is another than the shown one,
+    and is so at a case that both measured: a run of fewer cases says nothing of the others.
 
     `history`: published runs of the experiment, oldest first.
     """
@@ -33,18 +34,25 @@ def contradicting(item: Judged, claim: str, history: Sequence[Judged]) -> Judged
         return None
     later = takewhile(lambda run: run.digest != item.digest, reversed(history))
     newest = next((run for run in later if run.machine_name == item.machine_name and _decides(run, claim, item)), None)
-    return newest if newest and _status(newest, claim) != _status(item, claim) else None
+    if newest is None or _status(newest, claim) == _status(item, claim):
+        return None
+    return newest if any(_turned_cases(item, newest, item.plan.claim(claim))) else None
 
 
 def contradicted_cases(item: Judged, history: Sequence[Judged]) -> Iterator[tuple[PlannedClaim, str, Judged]]:
     """Each contradicted claim with each of its cases at which the newer run, too, came to another verdict."""
     for claim in item.plan.claims:
         if run := contradicting(item, claim.name, history):
-            shown, newer = (each.data["claims"][claim.name]["cases"] for each in (item, run))
-            for case in claim.cases:
-                said = newer[case]["status"] if case in newer else None
-                if case in shown and said in DEFINITE and said != shown[case]["status"]:
-                    yield claim, case, run
+            yield from ((claim, case, run) for case in _turned_cases(item, run, claim))
+
+
+def _turned_cases(item: Judged, run: Judged, claim: PlannedClaim) -> Iterator[str]:
+    """The cases at which both measured the claim and the newer run came to another verdict."""
+    shown, newer = (each.data["claims"][claim.name]["cases"] for each in (item, run))
+    for case in claim.cases:
+        said = newer[case]["status"] if case in newer else None
+        if case in shown and said in DEFINITE and said != shown[case]["status"]:
+            yield case
 
 
 def _decides(run: Judged, claim: str, item: Judged) -> bool:

@@ -18,7 +18,7 @@ from lab.website.pages.outline import outlines
 from lab.website.pages.trust_error_rates import power_part, same_part, self_comparison_errors
 from lab.website.pages.trust_instruments import canaries_part, flush_part, instruments_part, turned_claims
 from lab.website.pages.trust_part import Part
-from lab.website.pages.trust_repeatability import missed_goals, repeatability_part
+from lab.website.pages.trust_repeatability import how_many_changed, missed_goals, repeatability_part
 from lab.website.pages.trust_reproducibility import changed_csv, changed_part, moved_times, repeats_part
 from lab.website.table import csv_file
 
@@ -104,4 +104,6 @@ def _lede(view: DataView) -> Sentence:
         "Of {same/comparisons} comparisons of a function with itself, {same/supported} called one side faster."
         if compared else "",
     )  # fmt: skip
-    return sentence(view, "".join(told) or "No run that tests the lab itself has been published yet.")
+    repeats = how_many_changed(view)
+    whole = "".join(told) or ("" if repeats else "No run that tests the lab itself has been published yet.")
+    return (*repeats, *sentence(view, whole))

@@ -1,13 +1,14 @@
 """Does a verdict hold when a run of one source is repeated on one GPU model? Shares of pairs of runs, and the goals."""
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from lab.verdict.pooled import FEWEST_RUNS
 from lab.verdict.repeatability import CHANGED, FLIPPED, HOLDING, ZERO
 from lab.verdict.statistics import CONFIDENCE, per_cent
 from lab.website.figure import DataView, Sentence, joined, sentence
-from lab.website.pages.labels import listed
+from lab.website.pages.labels import begun, listed
 from lab.website.pages.trust_part import Part, trust_part
 from lab.website.table import PageTable, column, named, row
 
@@ -53,6 +54,23 @@ def repeatability_part(view: DataView) -> Part:
     )  # fmt: skip
     csv = PageTable(label=part["title"], heads=WHICH, rows=whole)
     return part | {"csv": csv, "notes": (*_which_pairs(view), *_repeats_that_lack(view))}
+
+
+def how_many_changed(view: DataView) -> Sentence:
+    """In how many pairs of runs of one source the verdicts differ, by kind and GPU model; empty where no run was
+    repeated."""
+    repeats = view.value("repeatability") or {}
+    if not repeats:
+        return ()
+    by_kind: dict[str, list[Sentence]] = {}
+    for number, pairs in repeats.items():
+        counted = sentence(view.at("repeatability", number), "{changed} of {pairs}")
+        by_kind.setdefault(pairs["kind"], []).append((*counted, f" on {pairs['gpu']}"))
+    kinds = [(f" {begun(kind)}: ", *joined(counted, ", "), ".") for kind, counted in by_kind.items()]
+    reversed_too = any(pairs["flipped"] for pairs in repeats.values())
+    none = "" if reversed_too else " None of these went from “holds” to “does not hold” or back."
+    opening = "Claims at a case whose verdict changed when a run of the same source was repeated."
+    return (opening, *chain.from_iterable(kinds), none, " ")
 
 
 def _which_pairs(view: DataView) -> Iterator[Sentence]:
