@@ -312,10 +312,13 @@ def test_a_graph_that_works_only_on_what_changed_shows_nan_in_what_is_checked() 
         def capture(self, runs: Sequence[Callable[[], Any]]) -> Replayed:
             return LazyGraph(runs)
 
-    trial = Trial(["a"], LazyGraphClock(), sets=64)
-    # What is checked is drawn: in 8 rounds nothing wrong was among it once in 60 times, in 32 once in ten million.
-    trial.run(["graph"], Protocol(block=2, rounds=32, warmup_seconds=0.0, cell_seconds=1000.0))
-    assert False in trial.right("a")
+    def seen_right() -> set[bool]:
+        trial = Trial(["a"], LazyGraphClock(), sets=64)
+        trial.run(["graph"], Protocol(block=2, rounds=8, warmup_seconds=0.0, cell_seconds=1000.0))
+        return trial.right("a")
+
+    # Two or so results of a cell are checked, however many rounds it has: once in 60 times all happen to be right.
+    assert any(False in seen_right() for _ in range(8))
 
 
 def test_any_call_of_a_graph_may_be_checked() -> None:
