@@ -23,9 +23,10 @@ rows. 784 × 4096 × 4096 went from 0.83 of cuBLAS to 0.96, 1152 × 4096 × 11,0
 from 0.91 to 1.02, but over all numbers of rows the rule expects 2 %, and only multiples of 8 can be written so.
 Likewise clusters of 2 × 2 programs that share tiles of a too, for rows between lines: 512 × 3000 × 3000 went from 0.85
 to 1.11 and 784 × 1504 × 3000 from 0.67 to 0.78, but 1000 × 3000 × 3000, 3000³ and 640 × 5120 × 1000 by 1 to 3 %, and
-others became slower, because only 30 such clusters ran at once: with 31 all took 1.6 times as long. How many do depends
-on the board. cuBLAS takes 120 tiles of 80 × 128 in clusters of eight for 784 × 1504 × 3000, and tiles of 192 × 192 for
-3000³. How much the copy engine asks the cache to read ahead (128 bytes; 0 or 256) made no difference, or slower.
+others became slower, because only 30 such clusters ran at once: with 31 all took 1.6 times as long. How many run at
+once depends on the board. cuBLAS takes 120 tiles of 80 × 128 in clusters of eight for 784 × 1504 × 3000, and tiles of
+192 × 192 for 3000³. Descriptors that ask the cache to fetch nothing beyond a request, or 256 bytes instead of 128,
+gained nothing or lost.
 
 Tried, and slower:
 - Stream-K, which gives every program the same number of steps: on an H200 at 2048³ 34 µs (24.5 by whole tiles), at
