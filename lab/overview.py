@@ -236,7 +236,7 @@ def describe_neighbours(compared: Sequence[Neighbours]) -> Iterator[str]:
     for each in compared:
         interval = "" if each.low is None or each.high is None else f" [{100 * each.low:+.2f}, {100 * each.high:+.2f}]"
         yield (
-            f"{each.gpu}, {each.scope}: beside neighbours times are {100 * each.shift:+.2f} %{interval} longer, over "
+            f"{each.gpu}, {each.scope}: neighbours change times by {100 * each.shift:+.2f} %{interval}, over "
             f"{each.cells} cells of {each.boards} boards; sweeps scatter by {per_cent(each.scatter_beside, 2)}, "
             f"alone by {per_cent(each.scatter_alone, 2)}"
         )

@@ -11,8 +11,10 @@ from lab.errors import RunError
 from lab.evidence import journal
 from lab.evidence.codec import SCHEMA, to_data
 from lab.evidence.moment import now
+from lab.evidence.nvml import gpu_names
 from lab.evidence.record import Machine, Record, RunFinish, RunStart, unlike
 from lab.evidence.source import head, source_digest
+from lab.supervisor.run_name import refuse_other_gpu
 from lab.supervisor.run_state import RunState
 
 # What only a measuring process can tell: torch gives the first two, and sets variables of its own.
@@ -49,6 +51,8 @@ def refuse_other_machine(state: RunState, machine: Machine, unknown_fields: Coll
 
 
 def _begin(plan: Plan, directory: Path, several_gpus: bool) -> RunState:
+    if plan.device == "cuda":
+        refuse_other_gpu(plan.run_id, gpu_names())
     save_plan(plan, directory)
     commit, dirty = head()
     state = RunState(directory, ())

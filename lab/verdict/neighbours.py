@@ -52,7 +52,8 @@ class _Seen:
 
 def neighbours(runs: Sequence[RunResult]) -> tuple[Neighbours, ...]:
     """By GPU model and scope, where a board measured a cell of one source both with and without neighbours."""
-    seen = [each for run in runs if run.machine.device == "cuda" for each in _seen(run)]
+    beside = {source_of(run) for run in runs if processes_beside(run)}
+    seen = [each for run in runs if run.machine.device == "cuda" and source_of(run) in beside for each in _seen(run)]
     places = dict.fromkeys((each.gpu, each.scope) for each in seen)
     found = (_compared(place, [each for each in seen if (each.gpu, each.scope) == place]) for place in places)
     return tuple(each for each in found if each)

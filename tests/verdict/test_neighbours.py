@@ -10,6 +10,10 @@ from lab.evidence.record import Record, SweepFinish, SweepStart
 from lab.overview import describe_neighbours
 from lab.verdict.neighbours import neighbours, processes_beside
 from lab.verdict.results import RunResult, judge_run
+from lab.verdict.validity import study
+from lab.website.data.published_trust import trust_data
+from lab.website.pages.trust import trust_page
+from lab.website.table import plain
 
 SWEEPS = 12
 PLAN = plan_of("n", experiments=[small_experiment()], sweeps=SWEEPS)
@@ -64,7 +68,7 @@ def test_what_neighbours_cost_is_told_whatever_boards_differ_by() -> None:
     assert shift.high is not None
     assert shift.low < 0.02 < shift.high
     assert shift.shift == pytest.approx(0.02, abs=0.002)
-    assert "device_cold: beside neighbours times are +" in next(describe_neighbours([shift]))
+    assert "device_cold: neighbours change times by +" in next(describe_neighbours([shift]))
 
 
 def test_neighbours_that_cost_nothing_leave_an_interval_around_nothing() -> None:
@@ -84,3 +88,22 @@ def test_one_board_has_no_interval_and_a_run_alone_says_nothing() -> None:
     assert neighbours([measured("ab", at_once=True)]) == ()
     shift, *_ = neighbours([measured("a", at_once=False), measured("ab", at_once=True)])
     assert (shift.boards, shift.low, shift.high) == (1, None, None)
+
+
+def test_the_page_on_trust_shows_what_neighbours_cost() -> None:
+    runs = [measured("abcd", at_once=False), measured("abcd", at_once=True, slower=1.02)]
+    alone = trust_page(trust_data(study(runs[:1]), runs[:1]))
+    assert "neighbours" not in [part["anchor"] for part in alone["folded"]]
+    page = trust_page(trust_data(study(runs), runs))
+    (part,) = [part for part in page["folded"] if part["anchor"] == "neighbours"]
+    row = part["table"].rows[0]  # one for each way of timing
+    texts = [plain(cell) for cell in row.cells]
+    assert texts[:2] == [machine().gpu, "Cold"]
+    assert 1.8 < float(texts[2].removeprefix("+").removesuffix(" %")) < 2.2
+    assert texts[-2:] == ["4", "8"]
+
+
+def test_runs_of_another_source_are_not_compared() -> None:
+    alone = measured("ab", at_once=False)
+    start = dataclasses.replace(alone.start, source_digest="0" * 64)
+    assert neighbours([dataclasses.replace(alone, start=start), measured("ab", at_once=True)]) == ()

@@ -9,6 +9,7 @@ from lab.profiler.readings import DIRTY_FLUSH
 from lab.verdict.cells import SCOPE
 from lab.verdict.excluded_rounds import LARGEST_CANARY_DRIFT, deviations
 from lab.verdict.judge import POLICY_VERSION
+from lab.verdict.neighbours import neighbours
 from lab.verdict.pooled import Pooled, pooled
 from lab.verdict.repeatability import RunsOfOneSource, repeatability, runs_of_one_source
 from lab.verdict.results import RunResult
@@ -42,6 +43,7 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
         "changed": {str(number): each for number, each in enumerate(_changed(usual))},
         "changed_screenings": _counts(screenings),
         "repeated": _counts(usual),
+        "neighbours": {str(number): each for number, each in enumerate(neighbours(runs))},
         "instruments": {
             f"{result.case} {result.profile}": {
                 "p50_seconds": result.p50_seconds,

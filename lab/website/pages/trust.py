@@ -17,6 +17,7 @@ from lab.website.pages.labels import listed
 from lab.website.pages.outline import outlines
 from lab.website.pages.trust_error_rates import power_part, same_part, self_comparison_errors
 from lab.website.pages.trust_instruments import canaries_part, flush_part, instruments_part, turned_claims
+from lab.website.pages.trust_neighbours import neighbours_part
 from lab.website.pages.trust_part import Part
 from lab.website.pages.trust_repeatability import how_many_changed, missed_goals, repeatability_part
 from lab.website.pages.trust_reproducibility import changed_csv, changed_part, moved_times, repeats_part
@@ -76,7 +77,7 @@ def trust_page(data: Mapping[str, Any], tests: KnownAnswers | None = None) -> di
     """`data`: of lab.website.data.published_trust."""
     view = DataView(data)
     face = (repeatability_part, power_part)
-    folded = (same_part, repeats_part, instruments_part, flush_part, canaries_part)
+    folded = (same_part, repeats_part, neighbours_part, instruments_part, flush_part, canaries_part)
     return {
         "lede": _lede(view), "missed": missed_goals(view), "errors": self_comparison_errors(view),
         "moved": moved_times(view), "clocks": turned_claims(view), "changed": changed_part(view),
