@@ -13,8 +13,8 @@ from lab.evidence.codec import SCHEMA, to_data
 from lab.evidence.moment import now
 from lab.evidence.nvml import gpu_names
 from lab.evidence.record import Machine, Record, RunFinish, RunStart, unlike
+from lab.evidence.run_name import other_gpus
 from lab.evidence.source import head, source_digest
-from lab.supervisor.run_name import refuse_other_gpu
 from lab.supervisor.run_state import RunState
 
 # What only a measuring process can tell: torch gives the first two, and sets variables of its own.
@@ -52,7 +52,7 @@ def refuse_other_machine(state: RunState, machine: Machine, unknown_fields: Coll
 
 def _begin(plan: Plan, directory: Path, several_gpus: bool) -> RunState:
     if plan.device == "cuda":
-        refuse_other_gpu(plan.run_id, gpu_names())
+        _refuse_name_of_other_gpu(plan.run_id)
     save_plan(plan, directory)
     commit, dirty = head()
     state = RunState(directory, ())
@@ -63,6 +63,15 @@ def _begin(plan: Plan, directory: Path, several_gpus: bool) -> RunState:
         )
     )  # fmt: skip
     return state
+
+
+def _refuse_name_of_other_gpu(run_id: str) -> None:
+    gpus = gpu_names()
+    if named := other_gpus(run_id, gpus):
+        raise RunError(
+            f"run id {run_id!r} names the GPU {' and '.join(named)}, and here is {' and '.join(sorted(set(gpus)))}: "
+            "choose another --run-id, for a run keeps its name"
+        )
 
 
 def _refuse_changes(plan: Plan, old: Plan, start: Record, directory: Path, several_gpus: bool) -> None:

@@ -11,7 +11,9 @@ from lab.overview import describe_neighbours
 from lab.verdict.neighbours import neighbours, processes_beside
 from lab.verdict.results import RunResult, judge_run
 from lab.verdict.validity import study
+from lab.website.data.judged import judged_run
 from lab.website.data.published_trust import trust_data
+from lab.website.pages.boundary import live_command
 from lab.website.pages.trust import trust_page
 from lab.website.table import plain
 
@@ -107,3 +109,10 @@ def test_runs_of_another_source_are_not_compared() -> None:
     alone = measured("ab", at_once=False)
     start = dataclasses.replace(alone.start, source_digest="0" * 64)
     assert neighbours([dataclasses.replace(alone, start=start), measured("ab", at_once=True)]) == ()
+
+
+@pytest.mark.parametrize(("at_once", "options"), [(True, "--gpus 2"), (False, "--gpus 2 --in-turn")])
+def test_such_a_run_is_measured_again_on_as_many_gpus(at_once: bool, options: str) -> None:
+    (item,) = judged_run(measured("ab", at_once=at_once), digest="d" * 64)
+    assert live_command(item).endswith(f" --sweeps {SWEEPS} {options}")
+    assert item.machine["gpu_id"] == "a+b"

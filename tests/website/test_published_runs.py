@@ -55,7 +55,7 @@ def world(tmp_path_factory) -> tuple[Path, dict[str, str]]:
     digests = {
         "first": run_of(evidence, "first", 4, machine(), TIMES),
         "again": run_of(evidence, "again", 5, machine(torch="2.12.0"), SLOWER),
-        "elsewhere": run_of(evidence, "elsewhere", 6, machine(gpu_id="fedcba987654"), TIMES, cut=CUT),
+        "elsewhere": run_of(evidence, "h200-elsewhere", 6, machine(gpu_id="fedcba987654"), TIMES, cut=CUT),
         "cpu": run_of(evidence, "cpu", 7, machine("cpu"), {"torch-baseline": 60e-3, "torch-fused": 90e-3}),
         "ceilings": run_of(
             evidence, "ceilings", 8, machine(), TIMES | ceiling_seconds(), [CEILINGS, NORMS, "softmax-fusion"]
@@ -91,6 +91,11 @@ def test_a_run_that_was_cut_short_and_its_damaged_lines_say_so(page):
     assert "Journal line 7: " in text
     assert "cut short" in page("runs").text
     assert "Cut short." not in page("runs/{first}").text
+
+
+def test_a_run_that_is_named_after_another_gpu_says_so(page):
+    assert "H200 is only part of its name" in page("runs/{elsewhere}").text
+    assert "part of its name" not in page("runs/{first}").text
 
 
 def test_the_files_of_a_run_are_its_own_unchanged(world):

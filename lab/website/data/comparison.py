@@ -38,6 +38,7 @@ PROVENANCE = {
     "plan_digest": "Plan digest", **SOURCE,
 }  # fmt: skip
 PROTOCOL = {
+    "gpus": "GPUs", "in_turn": "One GPU at a time",
     "sweeps": "Sweeps asked for", "rounds": "Rounds a sweep", "block": "Samples a round, at most",
     "isolated": "Host waited for each call", "profiling": "Counters asked for",
     "instruments": "Other instruments asked for",

@@ -9,7 +9,7 @@ from lab.definition.plan import PlannedExperiment
 from lab.definition.publication import Publication
 from lab.definition.search import is_search
 from lab.definition.tokens import Tokens
-from lab.evidence.record import Cell, Machine
+from lab.evidence.record import CHOSEN_BY, Cell, Machine
 from lab.verdict.breakdown import BreakdownResult, break_down
 from lab.verdict.explained import Explained, explain
 from lab.verdict.judge import POLICY_VERSION, Status
@@ -99,7 +99,7 @@ def experiment_data(
         ExperimentData, plan,
         schema=DATA_SCHEMA, policy_version=POLICY_VERSION, experiment=plan.name,
         evidence=evidence_data(result, run, digest, commit) if run else None,
-        machine=replace(run.machine, gpu_id=run.board) if run else None,
+        machine=_machine(run) if run else None,
         ceilings=ceilings_data(run) if run else None, limits=limits_data(result, run) if run else None,
         clock_step_seconds=result.step_seconds, counts=_counts(plan, result),
         cases={case.name: taken(CaseData, case, tokens=of_call.get(case.name)) for case in plan.cases},
@@ -132,6 +132,14 @@ def experiment_data(
     )  # fmt: skip
     whole: dict[str, Any] = plain_json(data)
     return whole
+
+
+def _machine(run: RunResult) -> Machine:
+    """That of the first process; with several GPUs all their boards, and not which of them that process had."""
+    environment = run.machine.environment
+    if len(run.boards) > 1:
+        environment = {name: text for name, text in environment.items() if name != CHOSEN_BY}
+    return replace(run.machine, gpu_id=run.board, environment=environment)
 
 
 def _counts(plan: PlannedExperiment, result: ExperimentResult) -> dict[str, int]:

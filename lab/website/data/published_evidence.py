@@ -4,6 +4,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Annotated
 
+from lab.verdict.neighbours import processes_beside
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.website.data.typed import Digest, taken
 
@@ -22,6 +23,8 @@ class EvidenceData:
     policy_version_of_run: int
     started_utc: str
     finished_utc: str
+    gpus: Annotated[int, "That measured; 0 of a CPU."]
+    in_turn: Annotated[bool | None, "Whether of several GPUs only one measured at a time; null of one GPU."]
     sweeps: int
     fewest_sweeps: int
     most_sweeps: int
@@ -50,6 +53,8 @@ def evidence_data(result: ExperimentResult, run: RunResult, digest: str, commit:
     return taken(
         EvidenceData, run.start, run.plan.protocol, run.plan, run.sweeps[0],
         digest=digest, commit=commit or run.start.commit, schema_of_run=run.start.schema,
+        gpus=len(run.boards) if run.machine.device == "cuda" else 0,
+        in_turn=not processes_beside(run) if len(run.boards) > 1 else None,
         isolated=run.plan.protocol.isolated or run.machine.device != "cuda",  # a CPU's calls are over when they return
         cut_short=run.finish.cut_short if run.finish else "", policy_version_of_run=run.plan.policy_version,
         finished_utc=run.finished_utc, fewest_sweeps=min(sweeps, default=0), most_sweeps=max(sweeps, default=0),

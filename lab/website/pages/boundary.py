@@ -54,6 +54,10 @@ def _options(named: Sequence[Judged], whole: bool = False) -> Iterator[str]:
     if shown.on_cpu:
         yield "--device cpu"
     yield f"--sweeps {evidence['sweeps']}"
+    if evidence["gpus"] > 1:
+        yield f"--gpus {evidence['gpus']}"
+    if evidence["in_turn"]:
+        yield "--in-turn"
     if any(item.plan.cases_chosen_by_name for item in named):
         yield " ".join(("--cases", *(case.name for item in named for case in item.plan.included_cases)))
     elif (flags - {""}) and all(case.included for item in named for case in item.plan.cases):

@@ -128,8 +128,7 @@ FLOORS = {"median_launch_floor_seconds": "An empty kernel", "median_empty_second
 CPU_FLOORS = {"median_launch_floor_seconds": "A call on one number", "median_empty_seconds": "An empty call"}
 CPU_FIELDS = {"l2_bytes": "Last-level cache"}
 SHOWS: Mapping[str, Callable[[Any], str]] = {
-    "profiling": lambda v: "yes" if v else "no",
-    "instruments": lambda v: "yes" if v else "no",
+    **dict.fromkeys(("in_turn", "isolated", "profiling", "instruments"), lambda v: "yes" if v else "no"),
     "device": lambda v: "a CPU" if v == "cpu" else "a GPU",
     "memory_bytes": lambda v: f"{format.gigabytes(v)} GB",
     "l2_bytes": lambda v: f"{format.megabytes(v)} MB",

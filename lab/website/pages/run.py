@@ -8,6 +8,7 @@ from types import SimpleNamespace as View
 from lab.definition.catalogue import ZOO
 from lab.definition.claim_words import claim_sentence
 from lab.definition.search import is_search
+from lab.evidence.run_name import other_gpus
 from lab.project import project
 from lab.verdict.judge import Status
 from lab.website import format
@@ -16,7 +17,7 @@ from lab.website.data.comparison import PROTOCOL, PROVENANCE
 from lab.website.data.judged import Judged, verdict_data
 from lab.website.data.promoted import Evidence
 from lab.website.data.verdict_log import VerdictChange, changes
-from lab.website.figure import DataView, Figure, Sentence, joined
+from lab.website.figure import DataView, Figure, Sentence, joined, sentence
 from lab.website.files.csv_tables import csv_files
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
@@ -90,6 +91,7 @@ def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[View,
     evidence, view = first.evidence, DataView(first.data)
     return View(
         first=first, date=format.minute(evidence["finished_utc"]), other_date=_other_date(first),
+        on=_measured_on(first, view), other_gpu=_other_gpu(first),
         damages=tuple(sorted(evidence["damages"].items(), key=lambda pair: int(pair[0]))),
         counts=status_counts(map(verdict_counts, run)), data=f"{experiment_folder(first.plan.name)}/data.json",
         command=run_command(run), protocol=evidence_facts(view, PROTOCOL), cost=_cost(view), stages=_stages(view),
@@ -104,6 +106,17 @@ def _other_date(item: Judged) -> str:
     """The date that a run has in its name, where it is not that of its end."""
     named = re.search(r"\d{4}-\d\d-\d\d", item.evidence["run_id"])
     return named[0] if named and named[0] != format.day(item.evidence["finished_utc"]) else ""
+
+
+def _measured_on(item: Judged, view: DataView) -> Sentence:
+    several = not item.on_cpu and item.evidence["gpus"] > 1
+    return (item.machine_name, *(sentence(view, ", {evidence/gpus} of them") if several else ()))
+
+
+def _other_gpu(item: Judged) -> str:
+    """The GPU that a run has in its name, where another was measured."""
+    named = [] if item.on_cpu else other_gpus(item.evidence["run_id"], [item.machine["gpu"]])
+    return " and ".join(word.upper() for word in named)
 
 
 def _cost(view: DataView) -> list[tuple[str, Figure]]:
