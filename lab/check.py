@@ -85,4 +85,6 @@ def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
         return "failed", fault(problem)
     if not correctness.passed:
         return "wrong", correctness.message
-    return "right", f"worst error {correctness.worst_tolerance_share:.2f} of the tolerance"
+    standard = correctness.standard_tolerance_share
+    beside = f", of the standard implementation {standard:.2f}" if standard else ""
+    return "right", f"worst error {correctness.worst_tolerance_share:.2f} of the tolerance{beside}"

@@ -37,6 +37,20 @@ def test_each_profile_is_reported_apart() -> None:
     assert results["raising"][1] == "ImportError: no such kernel"
 
 
+def test_a_wrong_baseline_excuses_neither_itself_nor_a_rival_that_is_wrong_alike() -> None:
+    gelu = torch.nn.functional.gelu
+    draft = lab.experiment("halving", shapes=[(64, 64)], reference=lambda x: gelu(x.double()), tolerance=64)
+    draft.profile("composed", lambda x: x * 0.5, baseline=True)
+    draft.profile("fused", lambda x: x * 0.6)
+    draft.profile("right", gelu)
+    draft.claim("fused", faster_than="composed")
+    results = {each.profile: each for each in check([draft.definition()], "cpu")}
+    assert {name: each.outcome for name, each in results.items()} == {
+        "composed": "wrong", "fused": "wrong", "right": "right",
+    }  # fmt: skip
+    assert "so the standard or the reference is wrong" in results["fused"].message
+
+
 @pytest.mark.parametrize("shape", [(4096, 4096), (7,), (1, 100_003), (8, 32, 2048, 128), (1,)])
 def test_a_tiny_shape_is_of_the_same_kind(shape: tuple[int, ...]) -> None:
     small = tiny(shape)

@@ -147,7 +147,7 @@ def test_too_many_spoiled_rounds_show_beside_the_verdict_what_spoiled_them() -> 
 def test_correctness_shows_errors_checks_and_every_edge_input() -> None:
     rows = table(page_of(item_of(TIMES)), "correctness")
     assert rows.heads[-1].text == "zeros"
-    assert texts_of(rows, "plain") == ["0.0010", "0.20", "20", "passed"]
+    assert texts_of(rows, "plain") == ["0.0010", "0.20", "–", "20", "passed"]
 
 
 def test_its_history_compares_runs_on_one_model_of_gpu_only() -> None:

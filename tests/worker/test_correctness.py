@@ -13,7 +13,7 @@ from torch import Tensor
 from experiments.matmul_tiling import GEMM
 from lab.definition.experiment import EDGES, Output
 from lab.evidence.record import Correctness
-from lab.worker.correctness import check_output, check_profile, verdict
+from lab.worker.correctness import Check, check_output, check_profile, verdict
 from lab.worker.edges import edge_inputs
 
 SEEDS = (1, 2, 3)
@@ -300,6 +300,32 @@ def test_a_result_may_err_twice_as_much_as_the_standard_implementation(error: fl
     check = check_output(operator, torch.ones(4) + error, (torch.full((4,), 0.5),))
     assert verdict([check], SEEDS).passed is right
     assert check.standard_share > 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_standard_that_is_wrong_itself_excuses_nothing(dtype: torch.dtype) -> None:
+    operator = dataclasses.replace(DOUBLING, standard=lambda x: x * 1.5)
+    x = torch.linspace(0.5, 2, 64, dtype=dtype)
+    assert check_output(operator, x * 2, (x,)).allowed_share <= 1  # the standard is not looked at
+    assert "is off by 25 % of the result, so the standard or the reference is wrong" in (
+        check_output(operator, x * 1.5, (x,)).problem
+    )
+
+
+def test_at_edges_where_a_result_cancels_a_standard_may_be_off_by_more() -> None:
+    cancelling = dataclasses.replace(
+        DOUBLING, edges=("large-mean",), reference=lambda x: x.double() - x.double().mean(), scale=1e-3
+    )
+    operator = dataclasses.replace(cancelling, standard=lambda x: (x + 1e4) - (x.mean() + 1e4))
+    x = torch.linspace(0, 1e-3, 64)
+    assert check_output(operator, operator.standard(x), (x,)).problem
+    assert not check_output(operator, operator.standard(x), (x,), edge=True).problem
+
+
+def test_the_worst_check_is_the_one_that_used_up_most_of_what_it_may() -> None:
+    excused, tight = Check(0.0, 8.0, "", standard_share=8.0), Check(0.0, 0.9, "")
+    record = verdict([excused, tight], SEEDS)
+    assert (record.passed, record.worst_tolerance_share) == (True, 0.9)
 
 
 def test_several_results_are_compared_one_by_one() -> None:

@@ -22,7 +22,7 @@ LEFT_OUT = ("against", "places", "contest", "explained", "limits", "clocks", "gp
 LEFT_OUT_OF_CELLS = (
     "counters", "compiled", "edges", "draws", "traffic", "bytes_per_second", "enqueue_seconds", "prepare_seconds",
     "peak_memory_bytes", "graph_memory_bytes", "correctness_checks", "worst_absolute_error", "worst_tolerance_share",
-    "launch_bound", "host_bound", "sustained",
+    "standard_tolerance_share", "launch_bound", "host_bound", "sustained",
 )  # fmt: skip
 
 

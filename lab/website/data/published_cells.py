@@ -121,6 +121,9 @@ class CellData:
     impossible: Annotated[dict[str, str] | None, "By scope, why no honest time can be so short."] = None
     worst_absolute_error: float | None = None
     worst_tolerance_share: float | None = None
+    standard_tolerance_share: Annotated[
+        float | None, "The standard implementation's on the same inputs; null where it was not needed."
+    ] = None
     edges: Annotated[dict[str, str] | None, "By edge input."] = None
     correctness_checks: int | None = None
     counters: CountersData | None = None
@@ -144,6 +147,7 @@ def cell_data(
 ) -> CellData:
     """`tokens`: how many a call is, where it is any; `uneven`: by scope and profile, of `uneven_sweep_seconds`."""
     checked = cell.correctness
+    worst = max(checked, key=lambda each: each.worst_tolerance_share, default=None)
     timed = cell.latency or next(iter(cell.latencies.values()), None)
     of_times = {
         "sweeps": len(timed.sweep_p50_seconds),
@@ -156,10 +160,11 @@ def cell_data(
     } if timed else {}  # fmt: skip
     of_checks = {
         "worst_absolute_error": max(each.worst_absolute_error for each in checked),
-        "worst_tolerance_share": max(each.worst_tolerance_share for each in checked),
+        "worst_tolerance_share": worst.worst_tolerance_share,
+        "standard_tolerance_share": worst.standard_tolerance_share or None,
         "edges": {edge.name: edge.outcome for each in checked for edge in each.edges},
         "correctness_checks": sum(len(each.seeds) + 1 for each in checked),
-    } if checked else {}  # fmt: skip
+    } if worst else {}  # fmt: skip
     return taken(
         CellData, cell.latency, cell if timed else None, outcome=cell.outcome, reason=cell.reason, **of_times,
         **of_checks, counters=_counters(cell.counters) if cell.counters else None, traffic=cell.traffic,

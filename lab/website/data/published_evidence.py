@@ -23,7 +23,7 @@ class EvidenceData:
     policy_version_of_run: int
     started_utc: str
     finished_utc: str
-    gpus: Annotated[int, "That measured; 0 of a CPU."]
+    gpus: Annotated[int | None, "That measured; null of a CPU."]
     in_turn: Annotated[bool | None, "Whether of several GPUs only one measured at a time; null of one GPU."]
     sweeps: int
     fewest_sweeps: int
@@ -53,7 +53,7 @@ def evidence_data(result: ExperimentResult, run: RunResult, digest: str, commit:
     return taken(
         EvidenceData, run.start, run.plan.protocol, run.plan, run.sweeps[0],
         digest=digest, commit=commit or run.start.commit, schema_of_run=run.start.schema,
-        gpus=len(run.boards) if run.machine.device == "cuda" else 0,
+        gpus=len(run.boards) if run.machine.device == "cuda" else None,
         in_turn=not processes_beside(run) if len(run.boards) > 1 else None,
         isolated=run.plan.protocol.isolated or run.machine.device != "cuda",  # a CPU's calls are over when they return
         cut_short=run.finish.cut_short if run.finish else "", policy_version_of_run=run.plan.policy_version,

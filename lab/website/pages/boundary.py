@@ -54,7 +54,7 @@ def _options(named: Sequence[Judged], whole: bool = False) -> Iterator[str]:
     if shown.on_cpu:
         yield "--device cpu"
     yield f"--sweeps {evidence['sweeps']}"
-    if evidence["gpus"] > 1:
+    if (evidence["gpus"] or 1) > 1:
         yield f"--gpus {evidence['gpus']}"
     if evidence["in_turn"]:
         yield "--in-turn"

@@ -109,7 +109,7 @@ def _other_date(item: Judged) -> str:
 
 
 def _measured_on(item: Judged, view: DataView) -> Sentence:
-    several = not item.on_cpu and item.evidence["gpus"] > 1
+    several = (item.evidence["gpus"] or 1) > 1
     return (item.machine_name, *(sentence(view, ", {evidence/gpus} of them") if several else ()))
 
 

@@ -17,6 +17,7 @@ from lab.website.table import (
     Fold,
     Link,
     PageTable,
+    Soft,
     Strong,
     TableRow,
     Words,
@@ -34,7 +35,8 @@ PASSED = "passed"
 MOST_CASES = 3  # that are named one by one
 CHECKED = (
     named("profile", "Implementation"), column("worst_absolute_error", "Largest error", show=format.error),
-    column("worst_tolerance_share", "Share of tolerance", show=format.noise), column("correctness_checks", "Checks"),
+    column("worst_tolerance_share", "Share of tolerance", show=format.noise),
+    column("standard_tolerance_share", "The standard's", show=format.noise), column("correctness_checks", "Checks"),
 )  # fmt: skip
 
 
@@ -50,12 +52,12 @@ def case_correctness(item: Judged, case: PlannedCase, view: DataView) -> Fold | 
         counted = row(view.at("cells", case.name, profile.name), CHECKED, profile=(profile.title, wrong))
         rows.append(table_row(*counted.cells, *marked))
     table = PageTable(label="Correctness", heads=(*CHECKED, *words(*edges)), rows=rows)
-    lead = ("Checked on this shape before anything was timed, in every sweep, and again on timed outputs, against a "
-            "float64 reference. Share is the largest error over what is tolerated: above one is wrong, unless the "
-            "error is at most twice that of the standard implementation. Of long sums of products a share may leave "
-            "out what the rounding of the sums costs: at most a small part of the sum of the products’ magnitudes. "
-            "Edge inputs are out of the ordinary on purpose; an implementation may refuse one by raising an "
-            "error.",)  # fmt: skip
+    lead = ("Checked on this shape before anything was timed, in every sweep, and again on timed outputs, against "
+            "a float64 reference. Share is the largest error over what is tolerated: above one is wrong, unless "
+            "the error is at most twice that of the standard implementation, whose share then stands beside it. "
+            "Of long sums of products a share may leave out what the rounding of the sums costs: at most a small "
+            "part of the sum of the products’ magnitudes. Edge inputs are out of the ordinary on purpose; an "
+            "implementation may refuse one by raising an error.",)  # fmt: skip
     return Fold(id="correctness", title="Correctness", lead=lead, tables=(table,)) if rows else None
 
 
@@ -78,10 +80,14 @@ def _worst(profile: PlannedProfile, checked_cells: Checked, ops: Sequence[str], 
         (profile.title, failed),
         *(_largest_error(profile, part, shape_label if ops else case_label, view) if part else () for part in parts),
         (view.figure("cells", share.name, profile.name, "worst_tolerance_share", show=format.noise),
-         below(case_label(share))),
+         below(case_label(share)), _of_standard(view.at("cells", share.name, profile.name))),
         view.figure("cells", least.name, profile.name, "correctness_checks"),
         _edges(checked_cells),
     )  # fmt: skip
+
+
+def _of_standard(view: DataView) -> Soft | str:
+    return below("the standard's: ", view.figure("standard_tolerance_share", show=format.noise))
 
 
 def _largest_error(
