@@ -18,6 +18,9 @@ from lab.evidence.samples import PackedRounds
 SCHEMA = 12  # of the records, whose history lab/evidence/record.py tells
 SHARED = 1 << 15  # values of a kind that are remembered, so that records which say the same share them
 PLAIN = frozenset({float, int, str, bool, type(None)})
+NUMBERS = (float, int)  # and no bool, which is an int by inheritance alone
+LARGEST = sys.float_info.max
+SEVERAL = (list, tuple)
 T = TypeVar("T")
 
 
@@ -91,7 +94,7 @@ def _tuple_decoder(kind: Any) -> Decoder:
     each, shared = _decoder(kind), _shared()
 
     def decode(data: Any, place: Place) -> Any:
-        if not isinstance(data, list | tuple):
+        if not isinstance(data, SEVERAL):
             _refuse(place, "a list", data)
         if kind in (int, str) and set(map(type, data)) <= {kind}:
             return shared(tuple(data))
@@ -107,7 +110,7 @@ def _shared() -> Callable[[Any], Any]:
 
 def _rounds(data: Any, place: Place) -> Any:
     """Samples, by the million: packed where all of them are floats, as all but a few are."""
-    if isinstance(data, list | tuple) and all(isinstance(block, list | tuple) for block in data):
+    if isinstance(data, SEVERAL) and set(map(type, data)) <= {*SEVERAL}:
         seconds = list(chain.from_iterable(data))
         if set(map(type, seconds)) <= {float} and math.isfinite(sum(seconds)):
             return PackedRounds(data)
@@ -118,7 +121,7 @@ def _mapping_decoder(each: Decoder) -> Decoder:
     known: dict[str, Any] = {}  # by what they say to the last digit: 0 and 0.0 are equal, and not written alike
 
     def decode(data: Any, place: Place) -> Any:
-        if not isinstance(data, Mapping):
+        if not isinstance(data, dict):
             _refuse(place, "an object", data)
         decoded = {str(key): each(item, (place, str(key))) for key, item in data.items()}
         return known.setdefault(repr(decoded), decoded) if len(known) < SHARED else decoded
@@ -127,8 +130,8 @@ def _mapping_decoder(each: Decoder) -> Decoder:
 
 
 def _number(data: Any, place: Place) -> Any:
-    number = isinstance(data, int | float) and not isinstance(data, bool)
-    if not (number and abs(data) <= sys.float_info.max):  # NaN is not, nor is a whole number beyond every float
+    # NaN is not between them, nor is a whole number beyond every float.
+    if type(data) not in NUMBERS or not -LARGEST <= data <= LARGEST:
         _refuse(place, "a finite number", data)
     return data  # a whole one stays 3 and does not become 3.0: what was read has the digest of what was written
 
@@ -150,14 +153,15 @@ def _fields_decoder(kind: Any) -> Decoder:
     gathering = {f.name: f.metadata["gathers"] for f in dataclasses.fields(kind) if f.metadata.get("gathers")}
 
     def decode(data: Any, place: Place) -> Any:
-        if not isinstance(data, Mapping):
+        if not isinstance(data, dict):
             _refuse(place, "an object", data)
         for name, replaced in gathering.items():
             data = _gathered(data, name, replaced)
-        if unknown := data.keys() - decoders.keys():
-            raise RunError(f"{_in_words(place)}: unknown field {min(unknown)!r}; accepted are {sorted(decoders)}")
-        if missing := needed - data.keys():
-            raise RunError(f"{_in_words(place)}: field {min(missing)!r} is missing")
+        if data.keys() != decoders.keys():  # of an older record, or of none
+            if unknown := data.keys() - decoders.keys():
+                raise RunError(f"{_in_words(place)}: unknown field {min(unknown)!r}; accepted are {sorted(decoders)}")
+            if missing := needed - data.keys():
+                raise RunError(f"{_in_words(place)}: field {min(missing)!r} is missing")
         return kind(**{name: decoders[name](item, (place, name)) for name, item in data.items()})
 
     return decode

@@ -106,7 +106,7 @@ def content_of(path: Path) -> bytes:
     RunError if it cannot be unpacked or unpacks to more than a gigabyte; FileNotFoundError if it is not there.
     """
     path.stat()
-    return b"".join(_lines_of(path)) if path.name == PACKED else path.read_bytes()
+    return b"".join(_pieces_of(path)) if path.name == PACKED else path.read_bytes()
 
 
 def packed(content: bytes) -> bytes:
@@ -134,8 +134,8 @@ def read(path: Path) -> Journal:
 def sha256_of(path: Path) -> str:
     """The SHA-256 of all lines, which are not looked at; of a journal without a torn end it is that of its seal."""
     hashed = hashlib.sha256()
-    for line in _lines_of(path):
-        hashed.update(line)
+    for piece in _pieces_of(path):
+        hashed.update(piece)
     return hashed.hexdigest()
 
 
@@ -178,21 +178,28 @@ def _scanned(path: Path) -> "_Scan":
 def _lines_of(path: Path) -> Iterator[bytes]:
     """One line after another, for a journal may be larger than the memory. RunError as in `content_of`, and where a
     line is longer than any that the lab writes."""
+    rest = b""
+    for piece in _pieces_of(path):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from (_of_usual_length(path, line + b"\n") for line in lines)
+        _of_usual_length(path, rest)
+    if rest:
+        yield rest
+
+
+def _pieces_of(path: Path) -> Iterator[bytes]:
+    """What a journal holds, unpacked; nothing where there is none. RunError as in `content_of`."""
     if not path.is_file():
         return
-    if path.name != PACKED:
-        with path.open("rb") as file:
-            while line := file.readline(MOST_LINE_BYTES + 1):
-                yield _of_usual_length(path, line)
-        return
+    packed = path.name == PACKED
     left_bytes = MOST_BYTES
     try:
-        with gzip.open(path) as unpacked:
-            while line := unpacked.readline(min(left_bytes, MOST_LINE_BYTES) + 1):
-                left_bytes -= len(line)
-                if left_bytes < 0:
+        with gzip.open(path) if packed else path.open("rb") as file:
+            while piece := file.read(PIECE_BYTES):
+                left_bytes -= len(piece)
+                if packed and left_bytes < 0:
                     raise RunError(f"{path}: unpacks to more than {MOST_BYTES:,} bytes, which no journal has")
-                yield _of_usual_length(path, line)
+                yield piece
     except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
         raise RunError(f"{path}: cannot be unpacked ({problem}); copy it here again") from None
 

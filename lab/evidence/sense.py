@@ -79,10 +79,15 @@ def _samples(rounds: tuple[tuple[float, ...], ...]) -> str:
 
 def _not_negative(value: Any) -> str:
     values = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else (value,)
-    return next((f"{each}; it cannot be negative" for each in values if each is not None and each < 0), "")
+    for each in values:
+        if each is not None and each < 0:
+            return f"{each}; it cannot be negative"
+    return ""
 
 
 def _inside(value: Any) -> str:
     """Of a record in a record, or of several: the items of a tuple are all of one type."""
-    records = value if isinstance(value, tuple) else (value,)
-    return next((wrong for each in records if each is not None and (wrong := impossible_value(each))), "")
+    for each in value if isinstance(value, tuple) else (value,):
+        if each is not None and (wrong := impossible_value(each)):
+            return wrong
+    return ""

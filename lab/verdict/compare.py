@@ -67,7 +67,10 @@ def void_samples(timed: Timed, scope: str, spoiled: ExcludedRounds) -> int:
 
 
 def timing_of(timed: Timed, scope: str) -> Timing | None:
-    return next((timing for timing in timed.timings if timing.scope == scope), None)
+    for timing in timed.timings:
+        if timing.scope == scope:
+            return timing
+    return None
 
 
 def _together(timed: Sequence[tuple[Timed, str]], spoiled: ExcludedRounds) -> list[Rounds]:
@@ -79,10 +82,12 @@ def _together(timed: Sequence[tuple[Timed, str]], spoiled: ExcludedRounds) -> li
         return []
     cell = timed[0][0]
     out = spoiled.rounds(cell.sweep, cell.process, cell.experiment, cell.case).union(*map(_empty, rounds))
+    if not out:
+        return list(rounds)
     kept = [number for number in range(*planned) if number not in out]
     if len(kept) < min(FEWEST_ROUNDS, *planned):
         return []
-    return list(rounds) if len(kept) == len(rounds[0]) else [[blocks[number] for number in kept] for blocks in rounds]
+    return [[blocks[number] for number in kept] for blocks in rounds]
 
 
 def _empty(rounds: Rounds) -> Collection[int]:

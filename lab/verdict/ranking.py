@@ -1,7 +1,8 @@
 """Ranks the profiles of a case, and marks ties and places that too few sweeps support. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from lab.definition.families import family_of, leading
 from lab.verdict.cells import SCOPE, CellResult
@@ -72,7 +73,7 @@ def _rank(
     names = [cell.profile for _, cell in timed]
     rest = {
         name: _behind(
-            [experiment.compare(case, faster, name, scope) for faster in names[:number]],
+            (experiment.compare(case, faster, name, scope) for faster in names[:number]),
             1 + all_seconds.index(all_seconds[number]),
             all_seconds[number] / all_seconds[0],
         )
@@ -90,10 +91,11 @@ def baselines(experiment: ExperimentResult) -> tuple[str, ...]:
     return tuple(profile.name for profile in experiment.plan.profiles if profile.name in named)
 
 
-def _behind(leads: Sequence[Speedup | None], number: int, times_fastest: float) -> Place:
-    """`leads` are the speed-ups of all faster ones over this one, the fastest's first."""
-    first = leads[0]
-    slower = any(lead is not None and lead.low >= 1 + EQUIVALENCE_MARGIN for lead in leads)
+def _behind(leads: Iterator[Speedup | None], number: int, times_fastest: float) -> Place:
+    """`leads` are the speed-ups of all faster ones over this one, the fastest's first. They are computed as far as they
+    are asked for: mostly the fastest's shows already that this one is slower."""
+    first = next(leads)
+    slower = any(lead is not None and lead.low >= 1 + EQUIVALENCE_MARGIN for lead in chain([first], leads))
     return Place(
         rank=number,
         times_fastest=times_fastest,
