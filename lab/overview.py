@@ -85,7 +85,7 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
             mark = f" ({claim.mark})" if claim.mark else ""
             words = {case_name: in_words(verdict) for case_name, verdict in claim.verdicts.items()}
             statuses = (verdict.status for verdict in claim.verdicts.values())
-            word = claim_word(claim.status, zip(statuses, words.values(), strict=True))
+            word = claim_word(claim.status, zip(statuses, words.values(), strict=True), claim.claim.threshold)
             yield f"  {word:13} {claim_sentence(claim.claim)}{mark}"
             for case_name, verdict in claim.verdicts.items():
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""
