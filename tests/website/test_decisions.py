@@ -20,10 +20,11 @@ from lab.website.data.published import experiment_data
 from lab.website.decision_figures import DecisionReferences
 from lab.website.decision_records import check_records, cited, load_decisions
 from lab.website.decisions import Decision, Freshness, SupportStanding, freshness, refuse_unacknowledged, standings
+from lab.website.figure import Figure
 from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import came_out, decision_rows, support_view
 from lab.website.pages.experiment import decision_link, decision_state
-from lab.website.table import Link
+from lab.website.table import Link, plain
 from lab.website.wording.references import TRAVELLING
 
 CLAIM = "large-triton-rmsnorm-beats-torch-fused"
@@ -98,6 +99,15 @@ def test_a_decision_whose_claim_is_refuted_is_challenged_and_must_be_acknowledge
     assert freshness(standing(tmp_path / "here", SLOW)) is Freshness.CHALLENGED
     with pytest.raises(DefinitionError, match=f"{CLAIM} is refuted, not supported"):
         gate(tmp_path, SLOW)
+
+
+def test_a_challenge_shows_what_was_measured(tmp_path):
+    decision, now = record(tmp_path), on_gpu(evidence_of(SLOW, "bbbb"), OLD_GPU, "2026-01-03T00:00:00Z")
+    supports = standings(decision, [now], [now], TODAY)
+    (row,) = decision_rows(SiteContext(label="", current=[now], published=[now], decisions=[(decision, supports)]))
+    assert re.search(r"Now “slower”, expected “holds”: 0\.969× \[0\.\d+, 0\.\d+\] at \S+ \w+\.$", plain(row.why[0]))
+    pointed = [part.source for part in row.why[0] if isinstance(part, Figure)]
+    assert all(each.startswith("site:experiments/normalization-fusion/data.json#/claims/") for each in pointed)
 
 
 SENTENCE = "acknowledged: being reconsidered\n---\nBecause"
