@@ -171,6 +171,7 @@ def _cell(cell: Row | None, view: DataView) -> View | None:
         p50=view.figure("p50_seconds", show=format.brief_microseconds),
         look=word.rstrip("?"),
         ratio=ratio,
+        ahead=word == "unproven" and behind < 1,
         medians=ratio and view.figure("quotient_of_medians", show=format.times),
         bar=max(1, round(BARS / behind)),
     )
