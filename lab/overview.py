@@ -33,17 +33,22 @@ from lab.website.format import (
 
 
 def describe_experiment(experiment: Experiment) -> Iterator[str]:
-    yield f"{experiment.name}: {experiment.question}"
+    yield _said(experiment.name, experiment.question)
     yield "  cases"
     for case in experiment.cases:
         flag = f"   (with --include-{case.only_with})" if case.only_with else ""
         yield f"    {case.name}{flag}"
     yield "  profiles"
     for profile in experiment.profiles:
-        yield f"    {profile.name}: {profile.technique}"
+        yield _said(f"    {profile.name}", profile.technique)
     yield "  claims"
     for claim in experiment.claims:
         yield f"    {claim.name}: {claim_sentence(claim)}"
+
+
+def _said(name: str, text: str) -> str:
+    """Prose may be left out until a run is published."""
+    return f"{name}: {text}" if text else name
 
 
 def describe_plan(plan: Plan) -> Iterator[str]:
