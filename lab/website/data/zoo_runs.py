@@ -46,11 +46,11 @@ def parts_of(items: Sequence[Judged]) -> list[Part]:
     ]
 
 
-def _tried(item: Judged, items: Sequence[Judged]) -> set[str]:
+def _tried(item: Judged, items: Sequence[Judged]) -> frozenset[str]:
     """The cases that earlier runs of another source said something about: kernels may have been changed for them."""
     source = item.evidence["source_digest"]
     earlier = (each for each in items if each.finished_utc < item.finished_utc)
-    return {case for each in earlier if each.evidence["source_digest"] != source for case in _spoken(each)}
+    return frozenset(case for each in earlier if each.evidence["source_digest"] != source for case in _spoken(each))
 
 
 def is_screening(item: Judged) -> bool:

@@ -204,11 +204,11 @@ def _only_case(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
 
 
 def _beside_reference(case: PlannedCase, claim: PlannedClaim, view: DataView) -> Sentence:
-    """'at 92 % of the speed of this run's reference copy'. No limit of the hardware: a kernel may be faster."""
+    """'at 92 % of this run's reference copy'. No limit of the hardware: a kernel may be faster."""
     limits = view.at("limits", case.name)
     attained = limits.figure("profiles", claim.subject, claim.scope, "attained", show=format.whole_percent)
     kind = reference_of(case, limits.value("scopes", claim.scope, "limit") or "")
-    return ("at ", attained, f" % of the speed of this run's reference {kind}") if attained else ()
+    return ("at ", attained, f" % of this run's reference {kind}") if attained else ()
 
 
 def _follows(item: Judged, claim: PlannedClaim) -> bool:
