@@ -45,7 +45,7 @@ OTHERS = tuple(
         ((512, 3584, 18_944), "512 tokens through the down projection of Qwen2.5-7B"),
         ((64, 4096, 11_008), "64 rows: the time of reading the weight"),
         ((3000, 3000, 3000), "no multiple of a tile, and rows that begin between lines of memory"),
-        ((4097, 4095, 4093), "rows that no copy engine can take"),
+        ((4097, 4095, 4093), "rows whose bytes are no multiple of 16, which no copy engine can take"),
         ((128, 128, 32_768), "a small result of long sums"),
         ((8192, 128, 8192), "a thin weight"),
         ((100, 8192, 8192), "a hundred rows"),

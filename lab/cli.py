@@ -18,7 +18,7 @@ JOURNEY = (
     measuring,  # benchmark: all that follows in one; plan → run → finish
     searching,  # tune, zoo: runs whose experiments are generated
     tracking,  # run → MLflow: track, ui
-    judging,  # run → verdicts: judge; two runs → a gate: compare; how far to trust both: validity, simulate
+    judging,  # run → verdicts: judge; two → a gate: compare; many → alarms; how far to trust them: validity, simulate
     exchanging,  # run → files for other programs, bundles of colleagues → runs: export, import
     publishing,  # run → pages: preview, publish, build, verify
 )

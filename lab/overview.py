@@ -33,17 +33,22 @@ from lab.website.format import (
 
 
 def describe_experiment(experiment: Experiment) -> Iterator[str]:
-    yield f"{experiment.name}: {experiment.question}"
+    yield _said(experiment.name, experiment.question)
     yield "  cases"
     for case in experiment.cases:
         flag = f"   (with --include-{case.only_with})" if case.only_with else ""
         yield f"    {case.name}{flag}"
     yield "  profiles"
     for profile in experiment.profiles:
-        yield f"    {profile.name}: {profile.technique}"
+        yield _said(f"    {profile.name}", profile.technique)
     yield "  claims"
     for claim in experiment.claims:
         yield f"    {claim.name}: {claim_sentence(claim)}"
+
+
+def _said(name: str, text: str) -> str:
+    """Prose may be left out until a run is published."""
+    return f"{name}: {text}" if text else name
 
 
 def describe_plan(plan: Plan) -> Iterator[str]:
@@ -85,7 +90,7 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
             mark = f" ({claim.mark})" if claim.mark else ""
             words = {case_name: in_words(verdict) for case_name, verdict in claim.verdicts.items()}
             statuses = (verdict.status for verdict in claim.verdicts.values())
-            word = claim_word(claim.status, zip(statuses, words.values(), strict=True))
+            word = claim_word(claim.status, zip(statuses, words.values(), strict=True), claim.claim.threshold)
             yield f"  {word:13} {claim_sentence(claim.claim)}{mark}"
             for case_name, verdict in claim.verdicts.items():
                 cpu = "CPU evidence" if run.machine.device == "cpu" else ""

@@ -10,6 +10,7 @@ from lab.definition.plan import Plan
 from lab.definition.planning import MOST_SWEEPS_ASKED, make_plan
 from lab.errors import PlanError
 from lab.measured_once import Say, measured_once
+from lab.project import project
 from lab.tune import launch_by_rules
 from lab.verdict.judge import POLICY_VERSION
 from lab.verdict.results import ExperimentResult
@@ -111,6 +112,8 @@ def _line(standing: Standing) -> str:
 
 def _names(tour: Tour) -> list[str]:
     zoo = load_zoo()
+    if not zoo.operators:
+        raise PlanError(f"this project has no zoo: {project().experiments} holds no zoo.py and zoo_screening.py")
     for operator in tour.operators:
         if operator not in zoo.operators:
             raise PlanError(f"no operator {operator!r} is in the zoo; accepted are {list(zoo.operators)}")

@@ -3,9 +3,9 @@
 import dataclasses
 
 from counting import PLAIN_MOVES_TWICE, counted_run
-from factory import FAST_BEATS_PLAIN, LARGE, SMALL, plan_of, records_of, small_experiment
+from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, plan_of, records_of, small_experiment
 
-from lab.overview import describe_verdicts
+from lab.overview import describe_experiment, describe_verdicts
 from lab.verdict.judge import Status
 from lab.verdict.results import judge_run
 
@@ -52,3 +52,10 @@ def test_claims_about_cases_that_a_run_leaves_out_are_counted_in_one_line() -> N
     plan = plan_of(experiments=[small_experiment(claims=(FAST_BEATS_PLAIN, of_large))], include=())
     lines = list(describe_verdicts(judge_run(plan, records_of(plan, {"fast": 1e-5, "plain": 2e-5}))))
     assert "  1 claim is about cases that are not in this run" in lines
+
+
+def test_a_name_without_words_has_no_colon() -> None:
+    bare = small_experiment(question="", profiles=(dataclasses.replace(PLAIN, technique=""), FAST))
+    lines = list(describe_experiment(bare))
+    assert (lines[0], "    plain" in lines) == ("doubling", True)
+    assert next(describe_experiment(small_experiment())) == "doubling: Is it fast?"

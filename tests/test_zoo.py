@@ -26,7 +26,7 @@ from experiments.zoo import (
 from experiments.zoo_screening import FEWEST_BYTES, ODD_IN, sample
 from lab import measured_once, zoo
 from lab.cli import main
-from lab.definition.catalogue import choose_experiments, load_tunables
+from lab.definition.catalogue import Zoo, choose_experiments, load_tunables
 from lab.definition.dtypes import ITEMSIZES
 from lab.definition.plan import Plan
 from lab.definition.planning import LONGEST_RUN_ID
@@ -304,6 +304,14 @@ def test_a_dry_run_lists_shapes_and_who_calls_them(capsys: pytest.CaptureFixture
 def test_what_it_refuses(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["zoo", "--dry-run", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_project_without_a_zoo_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(zoo, "load_zoo", lambda: Zoo((), lambda name: None, lambda operators, sample: []))
+    assert main(["zoo", "--dry-run", "rmsnrm"]) == 2
+    assert "this project has no zoo" in capsys.readouterr().err
 
 
 def test_a_name_of_no_sample_is_no_experiment() -> None:

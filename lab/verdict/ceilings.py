@@ -58,7 +58,7 @@ class Ceilings:
         Between two rungs of the ladder as on a straight line, which goes on above two that no cache holds, as for the
         weights of a whole model; else None beyond its ends.
         """
-        rungs = {COPY: self.copies, READ: self.reads}[_ladder(case)]
+        rungs = {COPY: self.copies, READ: self.reads}[ladder_of(case)]
         return _between(rungs.get(scope, ()), case.least_bytes)
 
     def matrix_seconds(self, case: PlannedCase, measured_seconds: float = math.inf) -> float | None:
@@ -98,7 +98,7 @@ def needed_cases(measured: PlannedExperiment, others: Sequence[PlannedExperiment
 
 
 def _beside(measured: PlannedExperiment, case: PlannedCase) -> Iterator[PlannedCase]:
-    rungs = sorted((each for each in measured.cases if each.op == _ladder(case)), key=lambda each: each.least_bytes)
+    rungs = sorted((each for each in measured.cases if each.op == ladder_of(case)), key=lambda each: each.least_bytes)
     upper = bisect_left(rungs, case.least_bytes, key=lambda each: each.least_bytes)
     if upper < len(rungs) and rungs[upper].least_bytes == case.least_bytes:
         yield rungs[upper]
@@ -114,7 +114,8 @@ def _beside(measured: PlannedExperiment, case: PlannedCase) -> Iterator[PlannedC
         yield from (each for each in measured.cases if each.op in (MATMUL, TF32_MATMUL))
 
 
-def _ladder(case: PlannedCase) -> str:
+def ladder_of(case: PlannedCase) -> str:
+    """Beside what the bytes of a case are timed: a copy, or a read where next to nothing is written."""
     return READ if case.written_bytes <= READS_ALONE * case.least_bytes else COPY
 
 

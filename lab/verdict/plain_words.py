@@ -5,7 +5,7 @@ The rules' own names ("supported", "rerun-noise", …) stay in data, in CSV file
 
 from collections.abc import Iterable
 
-from lab.verdict.judge import CLEAR_AS_SHOWN, Status, Verdict, is_tie
+from lab.verdict.judge import CLEAR_AS_SHOWN, EQUIVALENCE_MARGIN, Status, Verdict, is_tie
 
 FASTER, TIE, SLOWER = "faster", "tie", "slower"
 HOLDS, FAILS, MIXED = "holds", "does not hold", "mixed"
@@ -30,6 +30,7 @@ ACROSS_PARITY = {Status.SUPPORTED: "about as fast", Status.REFUTED: "not faster"
 BELOW_PARITY = {Status.SUPPORTED: "slower, within the claim", Status.INCONCLUSIVE: "slower, size unclear"}
 # A mark of a refuted claim that says what is so instead.
 INSTEAD = {"equivalent": TIE, "regressed": SLOWER}
+ABOVE_A_TIE = 1 + EQUIVALENCE_MARGIN  # a threshold that no tie reaches
 
 
 def in_words(verdict: Verdict) -> str:
@@ -65,14 +66,22 @@ def _speed(status: Status, low: float, high: float) -> str:
     return ACROSS_PARITY.get(status, UNDECIDED)
 
 
-def claim_word(status: Status, cases: Iterable[tuple[Status, str]]) -> str:
-    """The word for a claim over its cases, given by status and word: theirs where all agree."""
+def claim_word(status: Status, cases: Iterable[tuple[Status, str]], threshold: float = ABOVE_A_TIE) -> str:
+    """The word for a claim over its cases, given by status and word: theirs where all agree on both.
+
+    A tie that a claim to be as fast does not allow is no answer to it: such a claim does not hold.
+    """
     pairs = list(cases)
-    words = {word for _, word in pairs}
-    if len(words) == 1:
+    statuses, words = {each for each, _ in pairs}, {word for _, word in pairs}
+    if len(words) == 1 and not _hides_that_it_fails(status, statuses, words, threshold):
         return words.pop()
     if status is Status.REFUTED:
-        return MIXED if Status.SUPPORTED in {each for each, _ in pairs} else FAILS
+        return MIXED if Status.SUPPORTED in statuses else FAILS
     if status is Status.REJECTED:
         return next((word for word in (WRONG, RIVAL_WRONG) if word in words), NOT_CREDIBLE)
     return STATUS_WORDS[status]
+
+
+def _hides_that_it_fails(status: Status, statuses: set[Status], words: set[str], threshold: float) -> bool:
+    """Whether the one word of all cases reads as if a refuted claim held."""
+    return status is Status.REFUTED and (len(statuses) > 1 or (words == {TIE} and threshold <= 1))

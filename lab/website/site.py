@@ -19,6 +19,7 @@ from lab.website.data.judged import Judged, judged_run, not_measured
 from lab.website.data.judged_cache import CACHE, audits, definitions, judged, trust
 from lab.website.data.promoted import EVIDENCE, Evidence, load_evidence, refuse_marked
 from lab.website.data.publication_log import Log, read_log
+from lab.website.decision_figures import DecisionReferences
 from lab.website.decision_records import check_records, cited, load_decisions
 from lab.website.decisions import Decision, SupportStanding, refuse_unacknowledged, standings, today_of
 from lab.website.files.csv_tables import experiment_csv_files
@@ -93,9 +94,12 @@ def gather(
     references = References(shown)
     check_references(defined, references)
     current = [cited_plan(item, References(shown, lenient=True)) for item in current]
-    records = [cited(decision, references) for decision in load_decisions(decisions)]
+    records = load_decisions(decisions)
     check_records(records, [item.digest for item in evidence])
-    supports = _standings(records, current, published)
+    supports = [
+        (cited(decision, DecisionReferences(standing, current, published)), standing)
+        for decision, standing in _standings(records, current, published)
+    ]
     for decision, standing in supports:
         refuse_unacknowledged(decision, standing, current)
     return SiteContext(
@@ -117,13 +121,14 @@ def build_preview(directory: Path, decisions: Path = DECISIONS) -> Path:
     current = judged_run(run)
     names = {item.name for item in current}
     _, published = _published(_measuring(names, load_evidence()), CACHE)
-    references = References({item.name: item for item in current}, lenient=True)
     on_cpu = current[0].on_cpu
     # What was decided on GPUs a CPU cannot speak of.
     written = [] if on_cpu else [r for r in load_decisions(decisions) if {s.experiment for s in r.rests_on} <= names]
-    records = [cited(decision, references) for decision in written]
     label = f"Preview of run {run.plan.run_id}, not published" + (": CPU evidence" if on_cpu else "")
-    supports = _standings(records, current, published)
+    supports = [
+        (cited(decision, DecisionReferences(standing, current, (), lenient=True)), standing)
+        for decision, standing in _standings(written, current, published)
+    ]
     context = SiteContext(label=label, current=current, published=published, decisions=supports)
     out = directory / "preview"
     write_site(context, PREVIEWED, out)

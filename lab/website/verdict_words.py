@@ -45,7 +45,7 @@ def case_word(verdict: Mapping[str, Any], measure: str = "speedup") -> str:
 def claim_word(claim: Mapping[str, Any]) -> str:
     """The word for a claim over all its cases, of published data."""
     cases = [(Status(each["status"]), case_word(each, claim["measure"])) for each in claim["cases"].values()]
-    return plain_words.claim_word(Status(claim["status"]), cases)
+    return plain_words.claim_word(Status(claim["status"]), cases, claim["threshold"])
 
 
 def claim_mark(claim: Mapping[str, Any]) -> str:

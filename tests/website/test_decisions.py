@@ -1,5 +1,6 @@
 """Decision records: parsed strictly, tied to claims, and aged by what the evidence says now."""
 
+import dataclasses
 import datetime
 import re
 import subprocess
@@ -16,12 +17,15 @@ from lab.evidence.source import ROOT
 from lab.verdict.results import RunResult, judge_run
 from lab.website.data.judged import Judged
 from lab.website.data.published import experiment_data
-from lab.website.decision_records import check_records, load_decisions
+from lab.website.decision_figures import DecisionReferences
+from lab.website.decision_records import check_records, cited, load_decisions
 from lab.website.decisions import Decision, Freshness, SupportStanding, freshness, refuse_unacknowledged, standings
+from lab.website.figure import Figure
 from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import came_out, decision_rows, support_view
 from lab.website.pages.experiment import decision_link, decision_state
-from lab.website.table import Link
+from lab.website.table import Link, plain
+from lab.website.wording.references import TRAVELLING
 
 CLAIM = "large-triton-rmsnorm-beats-torch-fused"
 RECORD = """---
@@ -95,6 +99,15 @@ def test_a_decision_whose_claim_is_refuted_is_challenged_and_must_be_acknowledge
     assert freshness(standing(tmp_path / "here", SLOW)) is Freshness.CHALLENGED
     with pytest.raises(DefinitionError, match=f"{CLAIM} is refuted, not supported"):
         gate(tmp_path, SLOW)
+
+
+def test_a_challenge_shows_what_was_measured(tmp_path):
+    decision, now = record(tmp_path), on_gpu(evidence_of(SLOW, "bbbb"), OLD_GPU, "2026-01-03T00:00:00Z")
+    supports = standings(decision, [now], [now], TODAY)
+    (row,) = decision_rows(SiteContext(label="", current=[now], published=[now], decisions=[(decision, supports)]))
+    assert re.search(r"Now “slower”, expected “holds”: 0\.969× \[0\.\d+, 0\.\d+\] at \S+ \w+\.$", plain(row.why[0]))
+    pointed = [part.source for part in row.why[0] if isinstance(part, Figure)]
+    assert all(each.startswith("site:experiments/normalization-fusion/data.json#/claims/") for each in pointed)
 
 
 SENTENCE = "acknowledged: being reconsidered\n---\nBecause"
@@ -449,3 +462,32 @@ def test_a_review_on_another_gpu_model_binds_the_decision_to_that_model(tmp_path
     reviewed = "reviewed:\n  - date: 2026-01-04\n    evidence: bbbb\n    says: it was measured there too\nrests_on:"
     (support,) = standings(record(tmp_path, PINNED.replace("rests_on:", reviewed)), [other], [then, other], TODAY)
     assert (support.freshness, support.elsewhere, support.now.judged.digest) == (Freshness.CHALLENGED, None, "bbbb")
+
+
+CITING = PINNED.replace("Because it is faster.", f"It ran {{{{normalization-fusion/claims/{CLAIM}/largest_ratio}}}}.")
+
+
+def test_a_decision_cites_figures_of_the_gpu_model_that_it_rests_on(tmp_path):
+    then = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
+    other = on_gpu(evidence_of(SLOW, "bbbb"), NEW_GPU, "2026-01-03T00:00:00Z")
+    decision = record(tmp_path, CITING)
+    supports = standings(decision, [other], [then, other], TODAY)
+    cites = cited(decision, DecisionReferences(supports, [other], [then, other]))
+    (source, value, _) = TRAVELLING.findall(cites.body)[0]
+    assert source == f"site:runs/aaaa/normalization-fusion/data.json#/claims/{CLAIM}/largest_ratio"
+    assert float(value) > 1, "and not below, as on the other model"
+    assert cited(decision, DecisionReferences(supports, [other], (), lenient=True)).body == "It ran –."  # in a preview
+
+
+def test_a_decision_that_cites_an_experiment_of_another_gpu_model_alone_is_refused(tmp_path):
+    then = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
+    other = on_gpu(evidence_of(FAST, "bbbb"), NEW_GPU, "2026-01-03T00:00:00Z")
+    elsewhere = Judged(plan=dataclasses.replace(other.plan, name="elsewhere"), data=other.data)
+    decision = record(tmp_path, CITING.replace("normalization-fusion/claims", "elsewhere/claims"))
+    supports = standings(decision, [then], [then], TODAY)
+    says = f"decision 0001-use-fused: .*elsewhere/claims.* would be a figure of {NEW_GPU}, .* evidence of {OLD_GPU};"
+    with pytest.raises(DefinitionError, match=says):
+        cited(decision, DecisionReferences(supports, [then, elsewhere], [then, elsewhere]))
+    same = on_gpu(elsewhere, OLD_GPU, "2026-01-02T00:00:00Z")
+    cites = cited(decision, DecisionReferences(supports, [then, elsewhere], [then, same, elsewhere]))
+    assert "elsewhere/data.json" in cites.body

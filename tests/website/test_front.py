@@ -198,7 +198,9 @@ def test_a_decision_shows_its_evidence_then_beside_now(site):
     sources = [source for _, source in page.figures]
     then = [source for source in sources if source.startswith("../../runs/")]
     now = [source for source in sources if source.startswith("../../experiments/normalization-fusion/data.json#")]
-    assert len(then) == len(now) == 6, "smallest and largest, then ratio and interval of two cases"
+    assert (len(then), len(now)) == (6, 8), (
+        "smallest and largest, ratio and interval of two cases, and of the challenge"
+    )
     pointers = [{source.partition("#")[2] for source in of_run} for of_run in (then, now)]
     assert pointers[0] == pointers[1]
     assert re.search(r"now “(tie|slower|does not hold|not faster|mixed)”, expected “holds”", page.text)

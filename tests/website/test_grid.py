@@ -4,7 +4,7 @@ from typing import Any
 
 from lab.website.data.overview import overview
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.pages.grid import _leader_in_other_modes, _notes, _tally, _words
+from lab.website.pages.grid import _calls_only, _leader_in_other_modes, _notes, _tally, _words
 
 
 def words_of(sentence: Sentence) -> str:
@@ -36,6 +36,14 @@ def test_a_grid_tells_who_is_best_or_tied_how_often() -> None:
         words_of(_tally(tallied(eager=doubt).at("eager")))
         == "torch.compile 0, perhaps 1, of 1; Liger 0, perhaps 1, of 1"
     )
+
+
+def test_a_grid_tells_where_its_leader_had_no_rival_but_calls_of_pytorch() -> None:
+    alone = row_of(lab_triton="best", lab_cuda="slower", fused="slower", eager="slower")
+    rows = [alone, row_of(lab_triton="tie", compile="best"), row_of(lab_triton="slower", fused="best")]
+    told = _calls_only(tallied(graph=rows).at("graph"))
+    assert words_of(told) == "At 1 of the 2 of lab (Triton) no other rival was timed than PyTorch's own calls."
+    assert _calls_only(tallied(graph=rows[1:2]).at("graph")) == ()
 
 
 def test_the_table_of_one_call_mode_tells_how_its_leader_does_in_the_others() -> None:

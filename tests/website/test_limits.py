@@ -49,9 +49,9 @@ def test_a_cell_is_held_against_the_copy_of_as_many_bytes_in_each_scope() -> Non
     """A graph takes 0.95 times as long as a cold call here, of the copy and of the cell alike."""
     table = rows_of(item_of({(LARGE.name, "plain"): 2 * COPY_SECONDS}), LARGE)
     assert [head.text for head in table.heads[1:]] == [
-        "Cold, % of limit", "Cold, away, µs", "In a CUDA graph, % of limit", "In a CUDA graph, away, µs"
+        "Cold, % of reference", "Cold, away, µs", "In a CUDA graph, % of reference", "In a CUDA graph, away, µs"
     ]  # fmt: skip
-    assert texts_of(table, "The limit")[:2] == ["memory", "47.74 µs in all"]
+    assert texts_of(table, "The reference")[:2] == ["memory", "47.74 µs in all"]
     assert texts_of(table, "plain")[:3] == ["50.0", "47.7", "50.0"]
     (share,) = figures(row_of(table, "plain").cells[1])
     assert share.source == f"/limits/{LARGE.name}/profiles/plain/device_cold/attained"

@@ -87,6 +87,7 @@ def test_a_ratio_that_the_medians_contradict_has_theirs_in_brackets() -> None:
     assert plain(against_best(rival)) == "1.34× ? (1.14×)"
     assert plain(against_best(dataclasses.replace(rival, word="slower", medians=None))) == "1.34×"
     assert plain(against_best(dataclasses.replace(rival, word="tie"))) == "tie"
+    assert plain(against_best(dataclasses.replace(rival, value=0.996))) == "level ? (1.14×)", "and not 0.996× the best"
 
 
 def test_a_rival_far_behind_is_reported_at_the_edge_of_a_zoomed_axis() -> None:

@@ -54,8 +54,11 @@ def case(status: str, low: float, high: float, mark: str = "") -> dict[str, obje
     return {"status": status, "mark": mark, "reason": "", "low": low, "high": high}
 
 
-def claim(status: str, *cases: dict[str, object], measure: str = "speedup") -> dict[str, object]:
-    return {"status": status, "mark": "", "measure": measure, "cases": {str(n): each for n, each in enumerate(cases)}}
+def claim(
+    status: str, *cases: dict[str, object], measure: str = "speedup", threshold: float = 1.05
+) -> dict[str, object]:
+    by_name = {str(n): each for n, each in enumerate(cases)}
+    return {"status": status, "mark": "", "measure": measure, "threshold": threshold, "cases": by_name}
 
 
 FASTER, TIED, OPEN = case("supported", 1.1, 1.2), case("supported", 0.99, 1.01), case("inconclusive", 0.95, 1.1)
@@ -80,6 +83,14 @@ def test_a_claim_is_called_as_its_cases_are_where_these_agree(
     status: str, cases: tuple[dict[str, object], ...], word: str
 ) -> None:
     assert claim_word(claim(status, *cases)) == word
+
+
+def test_a_claim_that_fails_is_not_called_a_tie_where_that_reads_as_if_it_held() -> None:
+    behind = case("refuted", 0.987, 0.998, "equivalent")
+    assert claim_word(claim("refuted", behind, TIED, threshold=1)) == "mixed"
+    assert claim_word(claim("refuted", behind, behind, threshold=1)) == "does not hold"
+    assert claim_word(claim("refuted", behind, behind)) == "tie", "and not a twentieth faster"
+    assert claim_word(claim("supported", TIED, TIED, threshold=0.95)) == "tie"
 
 
 def test_a_claim_is_marked_by_what_weakens_its_cases() -> None:

@@ -176,6 +176,16 @@ def _judged(run_id: str, times: dict[Any, float], finished: str, **how: Any) -> 
     return item
 
 
+def test_shapes_that_earlier_kernels_were_measured_at_are_counted(tmp_path: Path) -> None:
+    _published(tmp_path, "early", {}, "2026-01-02T04:00:00Z", source="b" * 64, cases={SOFTMAX.name: [LOST, CLOSE]})
+    _published(tmp_path, "tour", {}, LATER)
+    assert _built(tmp_path)["tried"] == 2
+    text = Page(tmp_path / "site" / "zoo" / "index.html").text
+    assert "earlier kernels were measured at 2 of these 4 shapes, and kernels and their rules were changed" in text
+    same = [_judged(run_id, {}, finished) for run_id, finished in (("early", "2026-01-02T04:00:00Z"), ("tour", LATER))]
+    assert parts_of(same)[0].tried == frozenset(), "a repeat of one source looks at no other kernel"
+
+
 def test_a_shape_that_was_measured_again_by_the_usual_protocol_stands_as_in_that_run(tmp_path: Path) -> None:
     """The second run has two of the four shapes: one that it finds better than the screening did, and one worse."""
     _published(tmp_path, "tour", {}, "2026-01-02T04:00:00Z", protocol=SCREENING)

@@ -15,9 +15,11 @@ from lab.website.data.winners import CPU, Row, WinnerRow
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tally:
     """At how many shapes a family is the best or tied with it, at how many it may be, because it is not shown to be
-    slower, and at how many it was timed."""
+    slower, and at how many it was timed. `calls_only`: of those at which it is level, at how many no other rival was
+    timed than PyTorch's own calls."""
 
     level: int
+    calls_only: int
     perhaps: int
     timed: int
 
@@ -46,6 +48,8 @@ class Overview:
     host_went_on: Annotated[dict[str, HostWentOn], "By GPU."]
 
 
+PYTORCH_CALLS = {"fused", "eager"}  # of lab.definition.families
+OWN = "lab-"
 Shapes = Mapping[str, Mapping[str, Mapping[str, Row]]]  # by GPU, call mode and case: lab.website.data.winners.grid
 
 
@@ -63,17 +67,26 @@ def overview(counts: Sequence[View], shapes: Shapes, went_on: Collection[str]) -
 
 def tallies(rows: Iterable[Row]) -> dict[str, Tally]:
     """Of every family."""
-    words: dict[str, list[str]] = {}
+    held: dict[str, list[Row]] = {}
     for row in rows:
-        for family, cell in row["cells"].items():
-            words.setdefault(family, []).append(cell["call"])
-    return {
-        family: Tally(
-            level=sum(word in ("best", "tie") for word in held), perhaps=sum(word != "slower" for word in held),
-            timed=len(held),
-        )
-        for family, held in words.items()
-    }  # fmt: skip
+        for family in row["cells"]:
+            held.setdefault(family, []).append(row)
+    return {family: _tally(family, timed) for family, timed in held.items()}
+
+
+def _tally(family: str, rows: Sequence[Row]) -> Tally:
+    """`rows`: those at which it was timed."""
+    level = [row for row in rows if row["cells"][family]["call"] in ("best", "tie")]
+    return Tally(
+        level=len(level), calls_only=sum(_rivals(row, family) <= PYTORCH_CALLS for row in level),
+        perhaps=sum(row["cells"][family]["call"] != "slower" for row in rows), timed=len(rows),
+    )  # fmt: skip
+
+
+def _rivals(row: Row, family: str) -> set[str]:
+    """The families that it was timed against; the lab's two are no rivals of one another."""
+    own = OWN if family.startswith(OWN) else family
+    return {other for other in row["cells"] if not other.startswith(own)}
 
 
 def _host_went_on(shapes: Shapes, went_on: Collection[str]) -> Iterator[tuple[str, HostWentOn]]:

@@ -60,6 +60,7 @@ class ZooOfGpu:
         Mapping[str, float], "By operator, the ratio to the best rival from which on a kernel counts as level with it."
     ]
     shapes: int
+    tried: Annotated[int, "The shapes that earlier runs of another source measured too."]
     measured_again: Annotated[int, "The shapes that a later run measured again by the usual protocol."]
     wrong: Annotated[tuple[str, ...], "The cases at which a result of the lab's kernel was wrong: they have no times."]
     scopes: ByScope[ScopeOfZoo]
@@ -85,6 +86,7 @@ def _gpu(parts: Sequence[Part]) -> ZooOfGpu:
         runs={run_id: _run(run) for run_id, run in by_run(parts).items()},
         levels=levels_of(parts),
         shapes=sum(len(part.cases) for part in parts),
+        tried=sum(len(part.tried) for part in parts),
         measured_again=sum(len(part.cases) for part in parts if part.again),
         wrong=tuple(case.name for part in parts for case in part.cases if _is_wrong(part.item, case.name)),
         scopes={scope: _scope(parts, scope) for scope in parts[0].item.plan.scopes},

@@ -15,11 +15,12 @@ USUAL_BLOCK = make_protocol(Protocol().sweeps, "cuda").block  # samples
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
     """An experiment of a run, and those of its cases that are shown as it measured them. `again`: a screening measured
-    them before."""
+    them before. `tried`: the names of those that earlier runs of another source measured."""
 
     item: Judged
     cases: tuple[PlannedCase, ...]
     again: bool
+    tried: frozenset[str] = frozenset()
 
     @property
     def run_id(self) -> str:
@@ -37,8 +38,19 @@ def parts_of(items: Sequence[Judged]) -> list[Part]:
     shown = ((each, tuple(case for case in each.plan.included_cases if stands.get(case.name) is each))
              for each in (fullest, *closer))  # fmt: skip
     return [
-        Part(item=each, cases=cases, again=each is not fullest) for each, cases in shown if cases or each is fullest
+        Part(
+            item=each, cases=cases, again=each is not fullest, tried=_tried(each, items) & {case.name for case in cases}
+        )
+        for each, cases in shown
+        if cases or each is fullest
     ]
+
+
+def _tried(item: Judged, items: Sequence[Judged]) -> frozenset[str]:
+    """The cases that earlier runs of another source said something about: kernels may have been changed for them."""
+    source = item.evidence["source_digest"]
+    earlier = (each for each in items if each.finished_utc < item.finished_utc)
+    return frozenset(case for each in earlier if each.evidence["source_digest"] != source for case in _spoken(each))
 
 
 def is_screening(item: Judged) -> bool:

@@ -15,7 +15,7 @@ from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence, extremes, joined, span
 from lab.website.pages import labels
-from lab.website.pages.ceilings import reached
+from lab.website.pages.ceilings import reached, reference_of
 from lab.website.pages.labels import (
     baseline_title,
     begun,
@@ -187,22 +187,28 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
 
 
 def _only_case(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
-    """' (RMSNorm 16×3584 bf16)', the shape alone where the operator was named, and neither where both were; how near to
-    the hardware's limit the subject came there; and '; another case: 1.02×' where the same two were measured at further
-    cases. Of the case and the limit nothing where the headline before was about this subject there too."""
+    """' (RMSNorm 16×3584 bf16)', the shape alone where the operator was named, and neither where both were; how the
+    subject compares with the run's reference there; and '; another case: 1.02×' where the same two were measured at
+    further cases. Of the case and the reference nothing where the headline before was about this subject there too."""
     cases = view.value("claims", claim.name, "cases")
     (name,) = (name for name, each in cases.items() if each["status"] in WEIGHED)
-    path = ("limits", name, "profiles", claim.subject, claim.scope, "attained")
-    attained = view.figure(*path, show=format.whole_percent) if claim.measure == "speedup" else None
     case = item.plan.case(name)
     named = operator_of(item, claim)
     label: Sentence = () if named == case_label(case) else (shape_label(case) if named else case_label(case),)
-    of_limit: Sentence = ("at ", attained, " % of the hardware's limit") if attained else ()
+    beside = _beside_reference(case, claim, view) if claim.measure == "speedup" else ()
     left_out = _ratios_left_out(item, claim, view)
     lead = "another case: " if len(left_out) == 1 else "other cases: "
     others: Sentence = (lead, *extremes(left_out)) if left_out else ()
-    here = () if _follows(item, claim) else joined(filter(None, (label, of_limit)), ", ")
+    here = () if _follows(item, claim) else joined(filter(None, (label, beside)), ", ")
     return (" (", *joined(filter(None, (here, others)), "; "), ")") if here or others else ()
+
+
+def _beside_reference(case: PlannedCase, claim: PlannedClaim, view: DataView) -> Sentence:
+    """'at 92 % of this run's reference copy'. No limit of the hardware: a kernel may be faster."""
+    limits = view.at("limits", case.name)
+    attained = limits.figure("profiles", claim.subject, claim.scope, "attained", show=format.whole_percent)
+    kind = reference_of(case, limits.value("scopes", claim.scope, "limit") or "")
+    return ("at ", attained, f" % of this run's reference {kind}") if attained else ()
 
 
 def _follows(item: Judged, claim: PlannedClaim) -> bool:

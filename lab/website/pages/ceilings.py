@@ -5,6 +5,8 @@ from functools import partial
 from typing import Any
 
 from lab.definition.experiment import CEILINGS
+from lab.definition.plan import PlannedCase
+from lab.verdict.ceilings import ladder_of
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.charts.lines import Line, Point, ladder_chart
@@ -18,6 +20,11 @@ EXACT = {"tf32": "TF32"}  # in full, where a sentence is held to the types that 
 WORK = {"copies": "copy", "reads": "read"}
 # A scope's colour and marker on the ladder: those of a profile, so that one palette serves all charts.
 SCOPE_SERIES = {"device_cold": "triton", "device_warm": "torch-compile", "graph": "liger"}
+
+
+def reference_of(case: PlannedCase, limit: str) -> str:
+    """What the time of a case is held against, by what limits it: a copy, a read or a product that this run timed."""
+    return ladder_of(case) if limit == "memory" else "product"
 
 
 def reached(view: DataView) -> Sentence:

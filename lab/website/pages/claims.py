@@ -150,11 +150,11 @@ def verdict_cells(
     return (
         (view.figure(*path, "ratio") if of_bytes else view.ratio(*path),),
         (_bounds(view, *path) if of_bytes else view.interval(*path), below(*pooled)),
-        (chip, below(verdict["reason"], *_spoiled_because(case, verdict, view))),
+        (chip, below(verdict["reason"], *spoiled_because(case, verdict, view))),
     )
 
 
-def _spoiled_because(case: str, verdict: Mapping[str, Any], view: DataView) -> Words:
+def spoiled_because(case: str, verdict: Mapping[str, Any], view: DataView) -> Words:
     """What spoiled too many rounds of a case for a verdict; nothing where there is another reason."""
     control = view.at("controls", case).value
     if verdict["status"] != Status.RERUN_NOISE or (control("spoiled_share") or 0) <= LARGEST_DROPPED_SHARE:

@@ -142,7 +142,7 @@ def _cell(item: Judged, case: PlannedCase, profile: PlannedProfile, rival: Rival
 
 
 def _beneath(case: PlannedCase, profile: PlannedProfile, rival: Rival | None, view: DataView) -> Sentence:
-    """'tie, 92 %', '1.08×, 85 %': against the best, and of the limit."""
+    """'tie, 92 %', '1.08×, 85 %': against the best, and of the reference."""
     against: Sentence = against_best(rival) if rival else ()
     attained = view.figure("limits", case.name, "profiles", profile.name, SCOPE, "attained", show=format.whole_percent)
     return joined(filter(None, (against, (attained, " %") if attained else ())), ", ")

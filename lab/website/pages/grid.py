@@ -100,6 +100,7 @@ def _board(view: DataView, gpu: str, mode: str, shown: Mapping[str, str], dtypes
     return {
         "families": [FAMILIES[each] for each in families],
         "tally": _tally(view.at("tallies", gpu, mode)),
+        "calls_only": _calls_only(view.at("tallies", gpu, mode)),
         "other_modes": _leader_in_other_modes(view.at("tallies", gpu), mode),
         "groups": [
             View(words=_words(op), title=operator_title(op), dtypes=sorted({row.d for row in rows}), rows=rows)
@@ -129,6 +130,16 @@ def _tally(tallies: DataView) -> Sentence:
     """'lab (Triton) 43, perhaps 71, of 80': of those who are the best or tied with it most often."""
     told = ((f"{FAMILIES[family]} ", *_counts(tallies.at(family))) for family in _leading(tallies)[:MOST_TOLD])
     return joined(told, "; ")
+
+
+def _calls_only(tallies: DataView) -> Sentence:
+    """'At 15 of these 77 no other rival than PyTorch's own calls was timed.' Of the family that leads."""
+    leading = _leading(tallies)
+    if not leading or not tallies.value(leading[0], "calls_only"):
+        return ()
+    at = tallies.at(leading[0])
+    rest = " of the {level} of {name} no other rival was timed than PyTorch's own calls."
+    return sentence(at, "At {calls_only}" + rest.replace("{name}", FAMILIES[leading[0]]))
 
 
 def _leader_in_other_modes(by_mode: DataView, mode: str) -> Sentence:
@@ -171,6 +182,7 @@ def _cell(cell: Row | None, view: DataView) -> View | None:
         p50=view.figure("p50_seconds", show=format.brief_microseconds),
         look=word.rstrip("?"),
         ratio=ratio,
+        ahead=word == "unproven" and behind < 1,
         medians=ratio and view.figure("quotient_of_medians", show=format.times),
         bar=max(1, round(BARS / behind)),
     )

@@ -37,7 +37,7 @@ from lab.website.table import (
 )
 
 LIMITS = (
-    named("case", "Case"), named("limit", "Limited by"), column("seconds", "Limit, µs"),
+    named("case", "Case"), named("limit", "Limited by"), column("seconds", "Reference, µs"),
     column("flops_per_byte", "FLOP per byte"),
 )  # fmt: skip
 SUSTAINED = (
@@ -71,19 +71,19 @@ def limits_fold(shown: Judged, view: DataView) -> Fold | None:
     table = PageTable(label="Limits", kind="cells", heads=LIMITS, rows=rows)
     return Fold(
         id="limits",
-        title="How far from the hardware's limit",
+        title="Beside this GPU's reference copy and product",
         lead=("Held against ", Link("this run's own ceilings", f"../{experiment_folder(CEILINGS)}/index.html"), ": ",
-              *reached(view), ". The limit of a case is the "
+              *reached(view), ". The reference of a case is the "
               "longer of two times: a copy of as many bytes, and its operations at the measured matrix rate. "
-              "The per cent in the table of every cell is the limit over the median time. What is beyond the line is "
-              "faster than that copy or that product. A launch-bound cell has none."),
+              "The per cent in the table of every cell is the reference over the median time. It is no limit: what is "
+              "beyond the line is faster than that copy or that product. A launch-bound cell has none."),
         panels=_bars(shown, cases, view),
         tables=(table,),
     )  # fmt: skip
 
 
 def _bars(shown: Judged, cases: Sequence[PlannedCase], view: DataView) -> tuple[tuple[str, Markup], ...]:
-    """Per cent of the limit, for all cells that have one."""
+    """Per cent of the reference, for all cells that have one."""
     serious = serious_rivals(shown)
     bars_by_case = {
         case: [
@@ -96,7 +96,7 @@ def _bars(shown: Judged, cases: Sequence[PlannedCase], view: DataView) -> tuple[
         for case in cases
     }  # fmt: skip
     longest = max((1.0, *(bar.value for drawn in bars_by_case.values() for bar in drawn)))
-    titles = {case: f"{case_label(case)}: per cent of the limit" for case in bars_by_case}
+    titles = {case: f"{case_label(case)}: per cent of the reference" for case in bars_by_case}
     return tuple(
         (case_label(case), bars(f"limit-{case.name}", titles[case], drawn, longest, 1.0))
         for case, drawn in bars_by_case.items()
@@ -105,34 +105,34 @@ def _bars(shown: Judged, cases: Sequence[PlannedCase], view: DataView) -> tuple[
 
 
 def case_limits(shown: Judged, case: PlannedCase, view: DataView) -> Fold | None:
-    """How near each implementation came to the limit of its case, in every scope; None where there is no limit."""
+    """How each implementation compares with the reference of its case, in every scope; None where there is none."""
     if view.value("limits", case.name) is None or not shown.measured_profiles(case.name):
         return None
     scopes = [scope for scope in LIMIT_SCOPES if scope in shown.plan.scopes]
     titles = map(scope_title, scopes)
-    heads = [head for title in titles for head in (f"{title}, % of limit", f"{title}, away, µs")]
+    heads = [head for title in titles for head in (f"{title}, % of reference", f"{title}, away, µs")]
     limit: list[Words] = []
     for scope in scopes:
         path = ("limits", case.name, "scopes", scope)
         seconds = view.figure(*path, "seconds")
         limit += [(view.value(*path, "limit") or "–",), (seconds, " µs in all") if seconds else (None,)]
-    rows = [table_row("The limit", *limit, kind="total")]
+    rows = [table_row("The reference", *limit, kind="total")]
     for profile in shown.measured_profiles(case.name):
         cells = [cell for scope in scopes for cell in _attained(shown, case, profile, scope, view)]
         rows.append(table_row(profile.title, *cells))
     columns = (*words("Implementation"), *numbers(*heads))
-    table = PageTable(label="How far from the limit", kind="limits stacks", heads=columns, rows=rows)
+    table = PageTable(label="Beside the reference", kind="limits stacks", heads=columns, rows=rows)
     ceilings = f"../../index.html#{'ceilings' if shown.plan.name == CEILINGS else 'limits'}"
-    lead: Words = ("The limit is the longer of two times: a copy of as many bytes in the same scope, and the "
-                   "operations at the measured matrix rate, both of this GPU in this run. ",
+    lead: Words = ("The reference is the longer of two times: a copy of as many bytes in the same scope, and the "
+                   "operations at the measured matrix rate, both of this GPU in this run. A kernel may be faster. ",
                    Link("Ceilings", ceilings), ".")  # fmt: skip
-    return Fold(id="limits", title="How far from the hardware's limit", lead=lead, tables=(table,))
+    return Fold(id="limits", title="Beside this GPU's reference copy and product", lead=lead, tables=(table,))
 
 
 def _attained(
     shown: Judged, case: PlannedCase, profile: PlannedProfile, scope: str, view: DataView
 ) -> tuple[Words, Words]:
-    """How much of its limit a cell attained and what is left to gain; or why that cannot be said."""
+    """How much of its reference a cell attained and what is left to gain; or why that cannot be said."""
     path = ("limits", case.name, "profiles", profile.name, scope)
     if not view.value(*path):
         return (below(_why_not(shown.cell(case.name, profile.name), scope)),), ()
@@ -141,7 +141,7 @@ def _attained(
 
 
 def _why_not(cell: Mapping[str, Any], scope: str) -> str:
-    """Why a cell has no fraction of its limit in a scope."""
+    """Why a cell has no fraction of its reference in a scope."""
     if scope not in cell["scopes"]:
         return "not measured"
     if why := cell["impossible"].get(scope):

@@ -156,9 +156,9 @@ def environment(item: Judged, view: DataView) -> list[tuple[str, Figure]]:
 
 
 def evidence_facts(view: DataView, fields: Mapping[str, str]) -> list[tuple[str, Figure]]:
-    """Fields of the run's evidence, by what a reader calls them."""
+    """Fields of the run's evidence, by what a reader calls them; none of GPUs where a CPU measured."""
     values = ((name, field_figure(view, ("evidence", field))) for field, name in fields.items())
-    return [(name, value) for name, value in values if value]
+    return [(name, value) for name, value in values if value and (value.text, value.value) != (NOT_KNOWN, 0)]
 
 
 def field_figure(view: DataView, path: tuple[str, ...]) -> Figure | None:

@@ -160,7 +160,7 @@ def _expectation(item: Judged, profile: PlannedProfile, view: DataView) -> Words
     if case is None:
         return phrase
     attained = view.figure("limits", case.name, "profiles", profile.name, SCOPE, "attained")
-    of_limit = ("; ", attained, " % of its limit") if attained else ()
+    of_limit = ("; ", attained, " % of its reference") if attained else ()
     where = Link(case_label(case), f"{case_address(case.name)}#kernels")
     return (*phrase, below("Counted at ", where, ": ", *essentials(case, profile, view), *of_limit, "."))
 
@@ -232,7 +232,7 @@ def clock_note(item: Judged, case: str, profile: str, view: DataView) -> Sentenc
     return ()
 
 
-BEYOND_LIMIT = 1.005  # of the limit: what is shown as more than 100 per cent
+BEYOND_REFERENCE = 1.005  # of the reference: what is shown as more than 100 per cent
 
 
 def cells_note(item: Judged, view: DataView) -> Words:
@@ -242,7 +242,7 @@ def cells_note(item: Judged, view: DataView) -> Words:
     cold = sum(bool(faster_cold(item, *cell)) for cell in cells)
     events = view.figure("evidence", "median_empty_seconds", show=format.brief_time)
     attained = (view.value("limits", case, "profiles", profile, SCOPE, "attained") or 0 for case, profile in cells)
-    beyond = sum(share > BEYOND_LIMIT for share in attained)
+    beyond = sum(share > BEYOND_REFERENCE for share in attained)
     note: Words = (f"The times were {HOST_WENT_ON}. ",) if any(host_went_on(item, *cell) for cell in cells) else ()
     if short and events and events.value:
         note = (*note, f"In {short} of {len(cells)} cells what the clock reads of nothing, ", events,
@@ -253,7 +253,7 @@ def cells_note(item: Judged, view: DataView) -> Words:
     if beyond:
         note = (
             *note,
-            f"{_of(beyond, cells)} above the limit, which is the best copy or matrix product of the same run. ",
+            f"{_of(beyond, cells)} faster than the reference, the best copy or matrix product of the same run. ",
         )
     return (*note, *_power_note(item, view))
 

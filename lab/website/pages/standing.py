@@ -74,11 +74,13 @@ def rivals(item: Judged, case: PlannedCase, view: DataView, scope: str = SCOPE) 
 
 
 def against_best(rival: Rival) -> Sentence:
-    """'tie', '1.08×', and '1.34× ? (1.14×)' where it may be a tie and the two medians say another ratio."""
+    """'tie', '1.08×', and '1.34× ? (1.14×)' where it may be a tie and the two medians say another ratio; 'level ?' of
+    one that is ahead round by round, though not by its median: a ratio below 1 would read as a mistake."""
     if rival.word in SHARES_FIRST or not rival.ratio:
         return (rival.word,) if rival.word in SHARES_FIRST else ()
     doubt = (" ?",) if rival.word == "unproven" else ()
-    return (rival.ratio, *doubt, *((" (", rival.medians, ")") if rival.medians else ()))
+    told = "level" if doubt and rival.value < 1 else rival.ratio
+    return (told, *doubt, *((" (", rival.medians, ")") if rival.medians else ()))
 
 
 def _if_apart(medians: Figure | None, ratio: Figure | None) -> Figure | None:

@@ -119,13 +119,14 @@ def _claims(pairs: Mapping[str, Any]) -> str:
     return f"{pairs['kind']}: {listed([each['experiment'] for each in pairs['experiments']])}"
 
 
-# Of pairs of runs: what is counted, the goal, whether it is missed, and that in words.
+# Of pairs of runs: what is counted, the goal, whether it is missed, and in words what the figure is a share of.
 GOALS: tuple[tuple[str, str, Callable[[float], bool], str], ...] = (
-    ("holding_share", f"at least {per_cent(HOLDING)}", lambda share: share < HOLDING, "intervals too narrow"),
-    ("zero_share", f"at least {per_cent(ZERO)}", lambda share: share < ZERO, "runs that disagree"),
-    ("changed_share", f"at most {per_cent(CHANGED)}", lambda share: share > CHANGED, "changed verdicts"),
-    ("flipped", f"{FLIPPED:g}", lambda count: count > FLIPPED, "reversed verdicts"),
-)
+    ("holding_share", f"at least {per_cent(HOLDING)}", lambda share: share < HOLDING,
+     "intervals that hold the other run's speed-up"),
+    ("zero_share", f"at least {per_cent(ZERO)}", lambda share: share < ZERO, "pairs that agree within both intervals"),
+    ("changed_share", f"at most {per_cent(CHANGED)}", lambda share: share > CHANGED, "verdicts that changed"),
+    ("flipped", f"{FLIPPED:g}", lambda count: count > FLIPPED, "verdicts that were reversed"),
+)  # fmt: skip
 
 
 def missed_goals(view: DataView) -> Sentence:

@@ -75,7 +75,7 @@ def zoo_pages(context: SiteContext) -> Iterator[PageGroup]:
     }
     gpus = dict(sorted(gpus.items(), key=lambda gpu: gpu[1][0].item.finished_utc, reverse=True))
     if gpus:
-        keys = [part.item.key for parts in gpus.values() for part in parts]
+        keys = [[part.item.key, sorted(part.tried)] for parts in gpus.values() for part in parts]
         yield PageGroup(name="zoo", shows=keys, make=partial(_pages, gpus))
 
 
@@ -117,7 +117,7 @@ def _gpu(gpu: str, parts: Sequence[Part], view: DataView, ends: tuple[float, flo
         name=gpu, runs=[_run(run, view.at("runs", run_id)) for run_id, run in by_run(parts).items()],
         again=_again(parts, view), went_on=_went_on(parts), commands=list(_commands(parts)), wrong=_wrong(parts, view),
         in_place=any(len({claim.subject for claim in item.plan.claims}) > 1 for item in items),
-        goal=_goal(view, first.plan.scopes), shapes=view.figure("shapes"),
+        tried=_tried(view), goal=_goal(view, first.plan.scopes), shapes=view.figure("shapes"),
         screened=any(map(is_screening, items)), levels=_levels(view),
         lede=(*_level_at(view), *sentence(
             view,
@@ -219,6 +219,17 @@ def _again(parts: Sequence[Part], view: DataView) -> Words:
         ),
         *links, ".",
     )  # fmt: skip
+
+
+def _tried(view: DataView) -> Sentence:
+    """That the sample was known when the kernels were changed; nothing where no earlier run measured it."""
+    if not view.value("tried"):
+        return ()
+    return sentence(
+        view,
+        "This is no test at shapes that were never seen: the sample is the same in every run, earlier kernels were "
+        "measured at {tried} of these {shapes} shapes, and kernels and their rules were changed in between.",
+    )
 
 
 def _wrong(parts: Sequence[Part], view: DataView) -> str:

@@ -13,7 +13,7 @@ digest is its runs' address, and its text can no longer be mended.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Protocol
 
@@ -69,9 +69,7 @@ class References:
     def _resolved(self, reference: str) -> str:
         """LookupError with what is wrong, and what there is instead where the reference stops leading on."""
         experiment, *path = _parts(reference)
-        if experiment not in self._experiments:
-            raise LookupError(f"names no experiment; accepted are {sorted(self._experiments)}")
-        value: Any = self._experiments[experiment].data
+        value, folder = self._data_of(experiment, path)
         view, around = DataView(value), value
         for place in range(len(path)):
             around, value = value, view.value(*path[: place + 1])
@@ -86,7 +84,13 @@ class References:
             holds = sorted(value) if isinstance(value, Mapping) else "a list"
             raise LookupError(f"is no single value; it holds {holds}")
         text = value_text(path[-1], value, around)
-        return f"{BEGIN}{SITE}experiments/{experiment}/data.json#{pointer(*path)}{BETWEEN}{value}{BETWEEN}{text}{END}"
+        return f"{BEGIN}{SITE}{folder}/data.json#{pointer(*path)}{BETWEEN}{value}{BETWEEN}{text}{END}"
+
+    def _data_of(self, experiment: str, path: Sequence[str]) -> tuple[Any, str]:
+        """The data that a reference goes into, and in which folder of the site they stand."""
+        if experiment not in self._experiments:
+            raise LookupError(f"names no experiment; accepted are {sorted(self._experiments)}")
+        return self._experiments[experiment].data, f"experiments/{experiment}"
 
 
 def _unjudged(around: Any, key: str) -> str:
