@@ -43,7 +43,19 @@ EVERYTHING = [
             ("decode-attention", "sdpa-cudnn", "decode-attention"), "pip install -e .",
             ["from torch.nn.attention import SDPBackend", "y = sdpa(q, k, v, backend=SDPBackend.CUDNN_ATTENTION)"],
         ),
-        (("matmul-tiling", "torch-matmul", "gemm"), "pip install torch", ["import torch", "y = torch.mm(*inputs)"]),
+(
+            ("fp8-gemm", "triton-fp8-matmul", "fp8-gemm-row"), "pip install -e .",
+            ["y = fp8_matmul(a, b, a_scale, b_scale, granularity='row', accumulation='fast')"],
+        ),
+        (
+            ("fp8-quantization", "triton-unfused", "rmsnorm-fp8"), "pip install -e .",
+            ["from lab.kernels.rmsnorm import rmsnorm", "y = quantize_fp8(rmsnorm(x, weight))"],
+        ),
+        (
+            ("training-backward", "liger-in-place", "rmsnorm-backward"), "pip install liger-kernel",
+            ["in_place = True", "y = backward(dy, x, weight, rstd)"],
+        ),
+        (("matmul-tiling", "torch-matmul", "gemm"), "pip install torch", ["import torch", "y = torch.mm(a, b)"]),
     ],
 )  # fmt: skip
 def test_a_snippet_imports_and_calls_what_was_measured(place, install, lines):
@@ -91,6 +103,10 @@ def test_what_calls_a_function_that_it_does_not_import_has_none():
     whole = "from lab.kernels.copy import copy\ny = copy(x)"
     assert _is_whole(whole)
     assert not _is_whole(whole + "\nz = for_each_shape(copy)")
+    assert not _is_whole("from lab.kernels.copy import copy\ny = copy(x, configuration=chosen)")
+    assert not _is_whole("def f(x):\n    return x + shift\ny = f(x)")
+    assert _is_whole("from lab.kernels.add import add\ny = add(x, y)")
+    assert _is_whole("from lab.kernels.add import add\ny = add(x, other=y)", names=["x", "y"])
     made = [each for each in EVERYTHING if each[0] == "decode-step"]
     assert made
     assert not any(snippet(*each) for each in made if "graph" in each[1])
