@@ -28,6 +28,7 @@ from lab.definition.plan import PlannedCase
 from lab.project import project
 from lab.website.data.judged_cache import of_definitions
 from lab.website.pages.call_inputs import comment, input_names
+from lab.website.pages.written_out import passed_on, written_out
 
 # The name that is imported → what pip installs.
 DISTRIBUTIONS = {"liger_kernel": "liger-kernel", "quack": "quack-kernels", "flash_attn": "flash-attn-4"}
@@ -87,7 +88,10 @@ def _made_now() -> Iterator[tuple[tuple[str, str, str], Snippet]]:
             for op in profile.implementations:
                 given = names.get(op, [])
                 if (code := _code(profile, op, given)) and _is_whole(code, given):
-                    yield (experiment.name, profile.name, op), Snippet(_install(profile, code), code, _unmade(code))
+                    yield (
+                        (experiment.name, profile.name, op),
+                        Snippet(_install(profile, code), code, _unmade(code, given)),
+                    )
 
 
 def _is_whole(code: str, names: Sequence[str] = ()) -> bool:
@@ -98,14 +102,17 @@ def _is_whole(code: str, names: Sequence[str] = ()) -> bool:
     return set(_unmade(code)) <= {*names, *given}
 
 
-def _unmade(code: str) -> tuple[str, ...]:
-    """The names that it uses and does not make, in their order. The result may have the name of an input."""
+def _unmade(code: str, names: Sequence[str] = ()) -> tuple[str, ...]:
+    """The names that it uses and does not make, in their order. The result may have the name of an input, and one of
+    these `names` of inputs may be made again."""
     top = symtable.symtable(code, "snippet", "exec")
-    made = {each.get_name() for each in top.get_symbols() if each.is_assigned() or each.is_imported()} - {RESULT}
+    made = {each.get_name() for each in top.get_symbols() if each.is_assigned() or each.is_imported()}
+    made -= {RESULT, *names}
     used = {each.get_name() for each in top.get_symbols() if each.is_referenced()} | set(_used_within(top))
     unmade = used - made - set(dir(builtins))
     nodes = (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name))
-    return tuple(dict.fromkeys(node.id for node in nodes if node.id in unmade and isinstance(node.ctx, ast.Load)))
+    found = dict.fromkeys(node.id for node in nodes if node.id in unmade and isinstance(node.ctx, ast.Load))
+    return (*(name for name in names if name in found), *(name for name in found if name not in names))
 
 
 def _used_within(table: symtable.SymbolTable) -> Iterator[str]:
@@ -140,6 +147,8 @@ def _code(profile: Profile, op: str, names: Sequence[str]) -> str:
         return together
     if not profile.recompiles:
         chosen = _chosen(function, loader)
+        if lines := _written_out(function, {name: _expression(value) for name, value in chosen.items()}):
+            return "\n".join(lines)
         kinds = dict.fromkeys(type(each) for each in chosen.values() if _is_member(each))
         imports = [f"from {kind.__module__} import {kind.__name__}" for kind in kinds]
         return "\n".join([*imports, *_shown(function), _call(function, chosen=chosen)])
@@ -148,6 +157,53 @@ def _code(profile: Profile, op: str, names: Sequence[str]) -> str:
     head = [] if "import torch" in shown else ["import torch"]
     compiled = f"fast = torch.compile({function.__name__}{options})"
     return "\n".join([*head, *shown, compiled, _call(function, "fast")])
+
+
+def _written_out(function: FunctionType, chosen: Mapping[str, ast.expr]) -> list[str]:
+    """The lines of a function of an experiment that needs nothing but PyTorch, with what was chosen in place of its
+    parameters; none of one that is short enough to be shown whole, or too long."""
+    tree, names = _tree(function), function.__globals__
+    if passed := passed_on(tree, chosen):
+        called, arguments = names.get(passed[0]), [_short(each, names) for each in passed[1]]
+        if isinstance(called, FunctionType) and _authored(called):
+            bound = zip(inspect.signature(called).parameters, arguments, strict=False)
+            return _written_out(called, dict(bound))
+    if not isinstance(tree, ast.FunctionDef) or _shown(function) != [_from(function)]:
+        return []
+    lines = written_out(tree, {**_defaults(function), **chosen}, RESULT)
+    needed = _unmade("\n".join(lines)) if lines else ()
+    imports = _imports_of_torch({name: names[name] for name in needed if name in names})
+    return [*imports, *lines] if lines and imports else []
+
+
+def _defaults(function: FunctionType) -> dict[str, ast.expr]:
+    defaults = {each.name: each.default for each in inspect.signature(function).parameters.values()}
+    return {name: _expression(value) for name, value in defaults.items() if isinstance(value, bool | int | float | str)}
+
+
+def _short(node: ast.expr, names: Mapping[str, Any]) -> ast.expr:
+    """'SDPBackend.MATH' of a member of an enumeration that is named by its module too; anything else as it is."""
+    first, *rest = ast.unparse(node).split(".")
+    value = names.get(first)
+    for each in rest:
+        value = getattr(value, each, None)
+    return _expression(value) if rest and _is_member(value) else node
+
+
+def _expression(value: Any) -> ast.expr:
+    return ast.parse(_value(value), mode="eval").body
+
+
+def _imports_of_torch(names: Mapping[str, Any]) -> list[str]:
+    """What imports these names, where all of them are PyTorch's; else nothing."""
+    modules = {name: each for name, each in names.items() if isinstance(each, ModuleType)}
+    others: dict[str, list[str]] = {}
+    for name in sorted(names.keys() - modules.keys()):
+        others.setdefault(str(getattr(names[name], "__module__", "")), []).append(name)
+    if any(each.partition(".")[0] != "torch" for each in (*others, *(module.__name__ for module in modules.values()))):
+        return []
+    froms = (f"from {module} import {', '.join(alike)}" for module, alike in others.items())
+    return [*(_import(name, each) for name, each in modules.items()), *froms]
 
 
 def _together(reached: Sequence[FunctionType], kernels: Sequence[FunctionType]) -> str:
@@ -232,10 +288,14 @@ def _shown(function: FunctionType) -> list[str]:
     modules = [each for each in needed.values() if isinstance(each, ModuleType)]
     whole = len(modules) == sum(name not in dir(__builtins__) for name in needed) and 0 < len(source) <= MOST_LINES
     if not whole:
-        return [f"from {function.__module__} import {function.__name__}"]
+        return [_from(function)]
     imports = [_import(name, each) for name, each in needed.items() if isinstance(each, ModuleType)]
     types = ["from torch import Tensor"] if any("Tensor" in line for line in source) else []
     return [*imports, *types, *source]
+
+
+def _from(function: FunctionType) -> str:
+    return f"from {function.__module__} import {function.__name__}"
 
 
 def _import(name: str, module: ModuleType) -> str:
