@@ -185,6 +185,7 @@
     add(who, "strong", name(row.best));
     who.append(" ");
     figure(who, row.p50, at + "cells/" + row.best + "/p50_seconds", ties(row));
+    if (winners.axes[row.title]) { add(facts, "dt", "Shape"); add(facts, "dd", winners.axes[row.title]); }
     add(facts, "dt", "Margin");
     var margin = add(facts, "dd", row.ratio ? "" : "too few sweeps to say");
     if (row.ratio) {
@@ -200,7 +201,7 @@
       add(line, "code", found[0]);
       line.append(found[2]);
       code.tabIndex = 0;
-      add(code, "code", found[1]);
+      add(code, "code", (winners.sizes[row.sizes] + "\n" + found[1]).trim());
     }
     add(add(right, "p"), "a", "All times and their evidence").href = finder.dataset.root + row.page;
   }

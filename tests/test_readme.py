@@ -162,3 +162,8 @@ def test_the_page_about_verdicts_follows_the_judge() -> None:
     assert set(re.findall(r"^\| ([a-z -]+) \|", text, re.MULTILINE)) - {"mark"} == set(MARKS)
     numbered = re.findall(r"^\d\. \*\*([a-z-]+)\*\*", text, re.MULTILINE)
     assert numbered == [status for status, _ in policy_page()["rules"]]
+
+
+def test_nobody_is_told_to_install_the_lab_from_an_index_where_it_is_not() -> None:
+    told = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", *(ROOT / "lab" / "starter").glob("*.yml")]
+    assert [path.name for path in told if "pip install kernel-evidence-lab" in path.read_text(encoding="utf-8")] == []

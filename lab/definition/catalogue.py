@@ -23,7 +23,7 @@ from lab.project import project
 from lab.suggest import did_you_mean
 
 ZOO = "zoo-"  # how the names of its samples begin
-TITLES = "titles.json"
+TITLES, AXES = "titles.json", "axes.json"
 
 
 def load_experiments() -> tuple[Experiment, ...]:
@@ -108,9 +108,18 @@ def load_tokens() -> Mapping[str, Tokens]:
 
 def load_titles() -> Mapping[str, str]:
     """By operator, what readers call it; nothing where the project has no titles.json."""
-    path = project().experiments / TITLES
+    return _by_operator(TITLES)
+
+
+def load_axes() -> Mapping[str, str]:
+    """By operator, what the sizes of its shapes are, 'M×N×K'; nothing where the project has no axes.json."""
+    return _by_operator(AXES)
+
+
+def _by_operator(name: str) -> Mapping[str, str]:
+    path = project().experiments / name
     try:
-        return from_data(dict[str, str], json.loads(path.read_bytes()), TITLES) if path.is_file() else {}
+        return from_data(dict[str, str], json.loads(path.read_bytes()), name) if path.is_file() else {}
     except (ValueError, RunError) as problem:
         raise DefinitionError(f"{path}: cannot be read ({problem})") from None
 

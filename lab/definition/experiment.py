@@ -8,6 +8,7 @@ from typing import Any
 
 from lab.errors import DefinitionError
 from lab.kernels.traffic import Traffic
+from lab.suggest import did_you_mean
 
 SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, such as 'h100-first-light'"
@@ -237,4 +238,6 @@ def _check_slug(place: str, name: str) -> None:
 
 def _check_member(place: str, value: str, accepted: Collection[str]) -> None:
     if value not in accepted:
-        raise DefinitionError(f"{place} is {value!r}; accepted are {list(accepted)}")
+        raise DefinitionError(
+            f"{place} is {value!r}; accepted are {list(accepted)}{did_you_mean(str(value), accepted)}"
+        )

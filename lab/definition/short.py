@@ -21,8 +21,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from lab.definition.dtypes import ITEMSIZES, dtype_named
-from lab.definition.experiment import SCOPES, USUAL_THRESHOLD, Case, Claim, Experiment, Function, Loader, Operator
+from lab.definition.dtypes import ITEMSIZES, SHORT_DTYPES, dtype_named
+from lab.definition.experiment import (
+    EDGES,
+    SCOPES,
+    USUAL_THRESHOLD,
+    Case,
+    Claim,
+    Experiment,
+    Function,
+    Loader,
+    Operator,
+)
 from lab.definition.experiment import Profile as FrozenProfile
 from lab.errors import DefinitionError
 from lab.kernels.traffic import Traffic
@@ -100,14 +110,15 @@ class Draft:
 
     def claim(
         self, subject: str, *, faster_than: str = "", by: float = USUAL_THRESHOLD, shapes: Iterable[Shape] = (),
-        scope: str = SCOPES[0], name: str = "", text: str = "",
+        scope: str = SCOPES[0], name: str = "", text: str = "", **unknown: Any,
     ) -> None:  # fmt: skip
         """Register that `subject` is at least `by` times as fast as `faster_than`, else the baseline, at all shapes or
         those named."""
         self._made = None
+        self._mistakes += [f"claim({subject!r}): {_unknown(word, CLAIM_FIELDS)}" for word in unknown]
         self._claims.append(
             _Claimed(
-                subject=subject, faster_than=faster_than, by=by, shapes=tuple(map(tuple, shapes)), scope=scope,
+                subject=subject, faster_than=faster_than, by=by, shapes=tuple(map(_as_shape, shapes)), scope=scope,
                 name=name, text=text,
             )
         )  # fmt: skip
@@ -115,11 +126,18 @@ class Draft:
     def definition(self) -> Experiment:
         """The frozen experiment. DefinitionError lists every mistake that the short form shows."""
         if self._made is None:
-            mistakes = [*self._mistakes, *self._wrong_cases(), *self._wrong_claims()]
-            if mistakes:
-                raise DefinitionError("\n  ".join((f"{self.place}: experiment {self.name!r}", *mistakes)))
-            self._made = self._make()
+            # Of what is no list nothing else can be said.
+            wrong = list(self._no_lists()) or [*self._wrong_cases(), *self._wrong_claims()]
+            if mistakes := [*self._mistakes, *self._wrong_values(), *wrong]:
+                raise self._refusal(mistakes)
+            try:
+                self._made = self._make()
+            except DefinitionError as contradiction:
+                raise self._refusal([str(contradiction)]) from None
         return self._made
+
+    def _refusal(self, mistakes: Sequence[str]) -> DefinitionError:
+        return DefinitionError("\n  ".join((f"{self.place}: experiment {self.name!r}", *mistakes)))
 
     def run(self, **options: Any) -> Any:
         """Measure it from here: lab.notebook.measure has the options."""
@@ -138,11 +156,12 @@ class Draft:
         if (function is None) is (load is None):
             self._mistakes.append(f"{place}: give it either a function or load=, a function that returns one")
             return function
+        if not callable(function or load):
+            self._mistakes.append(f"{place}: {function or load!r} is no function")
+            return function
         accepted = set(FrozenProfile.__dataclass_fields__) - {"name", "implementations", "kernels", "recompiles"}
         for word in more.keys() - accepted:
-            self._mistakes.append(
-                f"{place}: unknown field {word!r}; accepted are {sorted(accepted)}{did_you_mean(word, accepted)}"
-            )
+            self._mistakes.append(f"{place}: {_unknown(word, (*accepted, *PROFILE_FIELDS))}")
         self._profiles[name] = FrozenProfile(
             name=name,
             implementations={self.name: load or partial(_given, function)},
@@ -157,6 +176,22 @@ class Draft:
             self._baseline = name
         return function
 
+    def _no_lists(self) -> Iterable[str]:
+        examples = {"shapes": [(256, 1024)], "dtypes": ["float32"], "edges": ("nan", "strided")}
+        for word, example in examples.items():
+            if not isinstance(value := getattr(self, word), (list, tuple)):
+                yield f"{word}: {value!r} is no list; accepted is one such as {example!r}"
+
+    def _wrong_values(self) -> Iterable[str]:
+        reference: Any = self.reference
+        if not callable(reference):
+            yield f"reference: {reference!r}; accepted is a function of the inputs, which gives float64"
+        if not _is_number(self.tolerance) or self.tolerance <= 0:
+            yield f"tolerance: {self.tolerance!r}; accepted is a number above 0, of roundings"
+        for word, value in (("reads", self.reads), ("writes", self.writes), ("flops", self.flops)):
+            if value is not None and not _is_number(value):
+                yield f"{word}: {value!r}; accepted is a number"
+
     def _wrong_cases(self) -> Iterable[str]:
         if not self.shapes:
             yield "shapes: is empty; accepted are tuples of sizes, such as [(256, 1024)]"
@@ -165,7 +200,11 @@ class Draft:
                 yield f"shapes: {shape!r} is no shape; accepted are tuples of numbers above 0, such as (256, 1024)"
         for dtype in self.dtypes:
             if dtype_named(dtype) is None:
-                yield f"dtypes: {dtype!r} is no dtype; accepted are {list(ITEMSIZES)}"
+                meant = did_you_mean(str(dtype), (*ITEMSIZES, *SHORT_DTYPES))
+                yield f"dtypes: {dtype!r} is no dtype; accepted are {list(ITEMSIZES)}{meant}"
+        for edge in self.edges:
+            if edge not in EDGES:
+                yield f"edges: {edge!r} is none; accepted are {list(EDGES)}{did_you_mean(str(edge), EDGES)}"
         if not self._profiles:
             yield "profiles: there are none; add two with .profile(...)"
         if not self._claims:
@@ -182,6 +221,12 @@ class Draft:
             for word, named in (("subject", claim.subject), ("faster_than", rival)):
                 if named and named not in known:
                     yield f"{place}: {word} is {named!r}; accepted are {known}{did_you_mean(named, known)}"
+            if not _is_number(claim.by) or claim.by <= 0:
+                yield f"{place}: by is {claim.by!r}; accepted is a ratio above 0, such as 1.02 for 2 % faster"
+            scopes = list(self.prose.get("scopes", SCOPES))
+            if claim.scope not in scopes:
+                meant = did_you_mean(str(claim.scope), scopes)
+                yield f"{place}: scope is {claim.scope!r}; accepted are {scopes}{meant}"
             yield from (f"{place}: shapes: {s} is not among {shapes}" for s in claim.shapes if s not in shapes)
 
     def _make(self) -> Experiment:
@@ -287,10 +332,34 @@ def experiment(
         traffic=traffic, reads=reads, writes=writes, flops=flops, prose=prose,
         place=f"{place.f_code.co_filename}, line {place.f_lineno}",
     )  # fmt: skip
-    accepted = sorted(set(Experiment.__dataclass_fields__) - {"name", "cases", "profiles", "claims", "headlines"})
-    for word in prose.keys() - set(accepted):
-        draft._mistakes.append(f"unknown field {word!r}; accepted are {accepted}{did_you_mean(word, accepted)}")
+    accepted = set(Experiment.__dataclass_fields__) - {"name", "cases", "profiles", "claims", "headlines"}
+    for word in [word for word in prose if word not in accepted]:
+        del prose[word]
+        draft._mistakes.append(_unknown(word, (*accepted, *_options(experiment))))
     return draft
+
+
+def _options(function: Callable[..., Any]) -> list[str]:
+    """What it takes by keyword alone."""
+    parameters = inspect.signature(function).parameters.values()
+    return [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+
+
+CLAIM_FIELDS, PROFILE_FIELDS = _options(Draft.claim), _options(Draft.profile)
+
+
+def _unknown(word: str, accepted: Iterable[str]) -> str:
+    known = sorted(accepted)
+    return f"unknown field {word!r}; accepted are {known}{did_you_mean(word, known)}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _as_shape(value: Any) -> Any:
+    """What is no shape stays as it is: it is told later, with all other mistakes."""
+    return tuple(value) if isinstance(value, (tuple, list)) else value
 
 
 def _given(function: Any) -> Any:

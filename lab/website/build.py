@@ -23,7 +23,7 @@ from lab.website.files.inventory import FileData, inventory
 from lab.website.folder import Content, NextSite, Part
 from lab.website.outputs import GroupBuilder, Outlines, Output, PageBuilder, PageGroup, SiteContext
 from lab.website.pages.claims import pooled_of
-from lab.website.pages.labels import TITLES
+from lab.website.pages.labels import AXES, TITLES
 from lab.website.pages.methods import guarded
 from lab.website.pages.outline import outlines
 from lab.website.refusal import as_publication, refuse_findings
@@ -70,7 +70,7 @@ class Builder:
             lab=project().lab,
             lost_commits=lost_commits(),
         )
-        self._code = digest([digest_of(*MAKING), *map(version, PACKAGES), repr(self._info), TITLES])
+        self._code = digest([digest_of(*MAKING), *map(version, PACKAGES), repr(self._info), TITLES, AXES])
 
     def fill(self, site: NextSite) -> None:
         site.add(Part(name="assets", key=self._code, make=lambda: self._files(assets(), Quotable(()))))

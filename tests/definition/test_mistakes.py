@@ -2,13 +2,14 @@
 
 import dataclasses
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from factory import DOUBLING, FAST, FAST_BEATS_PLAIN, PLAIN, SMALL, small_experiment
 
 from lab.cli import main
-from lab.definition.catalogue import load_experiments, load_titles
+from lab.definition.catalogue import load_axes, load_experiments, load_titles
 from lab.definition.experiment import Experiment
 from lab.definition.mistakes import mistakes, refuse_mistakes
 from lab.errors import DefinitionError
@@ -111,17 +112,18 @@ def test_a_flag_that_includes_nothing_is_refused(capsys: pytest.CaptureFixture[s
     assert "did you mean 'rmsnorm-shape-sweep'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("name", "load"), [("titles.json", load_titles), ("axes.json", load_axes)])
 @pytest.mark.parametrize("text", ["{", '["rmsnorm"]', '{"rmsnorm": 1}'])
-def test_titles_that_are_none_are_refused_by_the_name_of_their_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+def test_titles_and_axes_that_are_none_are_refused_by_the_name_of_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, name: str, load: Callable[[], Mapping[str, str]]
 ) -> None:
     monkeypatch.setenv("LAB_PROJECT", str(tmp_path))
     (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
-    assert load_titles() == {}
+    assert load() == {}
     (tmp_path / "experiments").mkdir()
-    path = tmp_path / "experiments" / "titles.json"
+    path = tmp_path / "experiments" / name
     path.write_text(text)
     with pytest.raises(DefinitionError, match=re.escape(str(path))):
-        load_titles()
+        load()
     path.write_text('{"rmsnorm": "RMSNorm"}')
-    assert load_titles() == {"rmsnorm": "RMSNorm"}
+    assert load() == {"rmsnorm": "RMSNorm"}

@@ -1,7 +1,9 @@
 """The short form of an experiment: what follows by itself, and which mistakes are told at once."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -120,6 +122,72 @@ def test_all_mistakes_are_reported_at_once_with_what_is_accepted() -> None:
     assert "did you mean 'hypothesis'?" in messages[1]
     assert "accepted are ['a', 'b']" in messages[6]
     assert "no profile is the baseline" in messages[7]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"tolerence": 8}, r"unknown field 'tolerence'; accepted are .*'tolerance'.*; did you mean 'tolerance'\?"),
+        ({"dtyps": ["float16"]}, r"unknown field 'dtyps'; accepted are .*'dtypes'.*; did you mean 'dtypes'\?"),
+        ({"dtypes": ["float61"]}, r"dtypes: 'float61' is no dtype; accepted are .*; did you mean 'float16'\?"),
+        ({"dtypes": "float16"}, r"dtypes: 'float16' is no list; accepted is one such as \['float32'\]"),
+        ({"shapes": 4}, r"shapes: 4 is no list"),
+        ({"edges": "nan"}, r"edges: 'nan' is no list; accepted is one such as \('nan', 'strided'\)"),
+        ({"edges": ("strided", "nann")}, r"edges: 'nann' is none; accepted are .*; did you mean 'nan'\?"),
+        ({"tolerance": "8"}, r"tolerance: '8'; accepted is a number above 0"),
+        ({"tolerance": 0}, r"tolerance: 0; accepted is a number above 0"),
+        ({"flops": "3"}, r"flops: '3'; accepted is a number"),
+        ({"reference": 3}, r"reference: 3; accepted is a function"),
+    ],
+    ids=str,
+)
+def test_a_mistake_in_an_experiment_is_told_with_what_is_accepted(wrong: dict[str, object], message: str) -> None:
+    (told,) = refused(sound(**wrong))
+    assert re.match(message, told)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"by": "2 %"}, "by is '2 %'; accepted is a ratio above 0, such as 1.02 for 2 % faster"),
+        ({"by": 0}, "by is 0; accepted is a ratio above 0"),
+        ({"by": True}, "by is True; accepted is a ratio above 0"),
+        ({"scope": "grpah"}, r"scope is 'grpah'; accepted are .*; did you mean 'graph'\?"),
+        ({"faster_tan": "plain"}, r"unknown field 'faster_tan'; accepted are .*; did you mean 'faster_than'\?"),
+        ({"shapes": (4, 8)}, r"shapes: 4 is not among \[\(4, 8\), \(8, 16\)\]"),
+    ],
+    ids=str,
+)
+def test_a_mistake_in_a_claim_is_told_with_file_line_and_what_is_accepted(wrong: dict[str, Any], message: str) -> None:
+    made = draft()
+    made.profile("plain", lambda x: x + x, baseline=True)
+    made.profile("twice", twice)
+    made.claim("twice", **wrong)
+    told, *_ = refused(made)
+    assert re.match(rf"claim\('twice'\): {message}", told)
+
+
+def test_a_scope_that_the_experiment_leaves_out_is_not_accepted_of_a_claim() -> None:
+    made = sound(scopes=("device_cold", "graph"))
+    made.claim("twice", scope="eager", name="eagerly")
+    assert refused(made) == ["claim('twice'): scope is 'eager'; accepted are ['device_cold', 'graph']"]
+
+
+def test_a_mistake_in_a_profile_is_told_with_what_is_accepted() -> None:
+    made = sound()
+    made.profile("third", twice, basline=True)
+    made.profile("fourth", 4)
+    told = refused(made)
+    assert "did you mean 'baseline'?" in told[0]
+    assert told[1] == "profile 'fourth': 4 is no function"
+
+
+def test_a_contradiction_of_the_full_form_is_told_with_file_and_line() -> None:
+    (told,) = refused(sound(scopes=("graph", "device_warm")))
+    assert told.startswith("claim('twice'): scope is 'device_cold'")
+    made = sound()
+    made.claim("twice", name="Not a slug")
+    assert "'Not a slug' is not a plain slug" in refused(made)[0]
 
 
 def test_the_words_that_a_publication_needs_are_named_by_field() -> None:

@@ -130,6 +130,11 @@ def test_the_grid_names_implementations_as_readers_do_and_links_each_shape_to_it
         "Operator", "Shape", "lab (Triton)", "torch.compile", "Liger", "PyTorch, one call", "PyTorch, several calls",
     ]  # fmt: skip
     assert "experiments/normalization-fusion/cases/rmsnorm-4096x4096-float16/index.html" in html
+    assert '<th scope="row">RMSNorm <small>rows×columns</small></th>' in html
+    case = (site / "experiments/normalization-fusion/cases/rmsnorm-4096x4096-float16/index.html").read_text()
+    assert "Shape: rows×columns." in case
+    assert "# x: (4096, 4096), weight: (4096,)\n" in case
+    assert "Shapes: rows×columns." in (site / "experiments/normalization-fusion/index.html").read_text()
 
 
 def test_an_answer_has_margin_range_and_the_import_line_of_the_fastest(site):
@@ -143,6 +148,8 @@ def test_an_answer_has_margin_range_and_the_import_line_of_the_fastest(site):
     least, p50, most = (float(row[name].removesuffix(" µs")) for name in ("least", "p50", "most"))
     assert least <= p50 <= most
     assert "from lab.kernels.rmsnorm import rmsnorm" in answers["snippets"][row["snippet"]][1]
+    assert answers["sizes"][row["sizes"]] == "# x: (4096, 4096), weight: (4096,)"
+    assert answers["axes"][row["title"]] == "rows×columns"
 
 
 def test_the_finder_reads_the_columns_of_an_answer_and_no_others() -> None:

@@ -32,6 +32,7 @@ from lab.website.pages.history import run_link
 from lab.website.pages.kernels import kernels_fold
 from lab.website.pages.labels import (
     CPU_SCOPES,
+    axes,
     begun,
     case_label,
     listed,
@@ -41,7 +42,7 @@ from lab.website.pages.labels import (
     within_sentence,
 )
 from lab.website.pages.replication import printed_reasons
-from lab.website.pages.snippet import Snippet, snippet
+from lab.website.pages.snippet import Snippet, snippet_at
 from lab.website.pages.soundness import (
     HOST_WENT_ON,
     case_correctness,
@@ -262,7 +263,7 @@ def _page(
     measured = case.included and bool(item.evidence)
     face, folds = sections(item, case, view, published, trust)
     return View(
-        item=item, case=case, label=case_label(case), included=measured,
+        item=item, case=case, label=case_label(case), axes=axes(case.op), included=measured,
         description=case.description[:1].upper() + case.description[1:], answer=_answer(item, case, view),
         facts=tuple(_facts(item, case, measured, view)),
         sections=face, folds=folds, snippets=tuple(_snippets(item, case)),
@@ -358,7 +359,7 @@ def _in_graph(item: Judged, case: PlannedCase, view: DataView) -> Sentence:
 def _snippets(item: Judged, case: PlannedCase) -> Iterator[tuple[str, Snippet]]:
     """How to call each implementation that was timed, the fastest first."""
     for name in item.places(case.name, SCOPE) if case.included else ():
-        if how_to := snippet(item.plan.name, name, case.op):
+        if how_to := snippet_at(item.plan.name, name, case):
             yield profile_title(item, name), how_to
 
 

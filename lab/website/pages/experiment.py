@@ -38,7 +38,7 @@ from lab.website.pages.history import (
     run_link,
     verdict_link,
 )
-from lab.website.pages.labels import case_label, environment, evidence_facts, scope_words
+from lab.website.pages.labels import axes_of, case_label, environment, evidence_facts, scope_words
 from lab.website.pages.replication import replication_section
 from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold
 from lab.website.pages.standing import standings
@@ -101,7 +101,7 @@ def experiment_page(
         facts=tuple(_facts(shown, resting, view)), clock=scope_words(SCOPE, shown.on_cpu).clock,
         contest=None if searches else contest(shown, standing, view),
         every_cell=every_cell(shown, standing, view) if shown.evidence else None,
-        cells_note=cells_note(shown, view),
+        cells_note=cells_note(shown, view), axes=axes_of(case.op for case in plan.cases),
         unmeasured=tuple(
             (case.name, case_label(case)) for case in plan.cases if not (case.included and shown.evidence)
         ),

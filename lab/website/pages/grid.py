@@ -13,7 +13,7 @@ from lab.website.data.overview import Shapes
 from lab.website.data.winners import CPU, MODES, Row
 from lab.website.figure import DataView, Sentence, joined, sentence
 from lab.website.pages.claims import NO_TRUST, TRUST
-from lab.website.pages.labels import CPU_MODE_TITLES, DTYPES, MODE_TITLES, MODES_WITHIN, operator_title
+from lab.website.pages.labels import CPU_MODE_TITLES, DTYPES, MODE_TITLES, MODES_WITHIN, axes, operator_title
 from lab.website.pages.soundness import HOST_WENT_ON
 from lab.website.table import Link, Words
 
@@ -103,7 +103,13 @@ def _board(view: DataView, gpu: str, mode: str, shown: Mapping[str, str], dtypes
         "calls_only": _calls_only(view.at("tallies", gpu, mode)),
         "other_modes": _leader_in_other_modes(view.at("tallies", gpu), mode),
         "groups": [
-            View(words=_words(op), title=operator_title(op), dtypes=sorted({row.d for row in rows}), rows=rows)
+            View(
+                words=_words(op),
+                title=operator_title(op),
+                axes=axes(op).split("×"),
+                dtypes=sorted({row.d for row in rows}),
+                rows=rows,
+            )
             for op, rows in ordered
         ],
     }

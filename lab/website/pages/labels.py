@@ -1,17 +1,17 @@
 """Names of cases, profiles, machines and their fields as a reader sees them."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lab.definition.catalogue import load_titles
+from lab.definition.catalogue import load_axes, load_titles
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.website import format
 from lab.website.data.comparison import OF_MACHINE, VARIABLES, fields_of, is_known
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
 
-TITLES = load_titles()
+TITLES, AXES = load_titles(), load_axes()
 OF_CPU = "cpu-"  # how operators begin that a GPU's experiment has under the same name, with other inputs
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "fp8"}  # as people type them
 COMMON_WORD = re.compile(r"[a-z]+(?:,? |$)")  # and no name of code
@@ -92,6 +92,20 @@ def operator_title(op: str) -> str:
 
 def _title(op: str) -> str | None:
     return TITLES.get(op) or TITLES.get(op.removeprefix(OF_CPU))
+
+
+def axes(op: str) -> str:
+    """What the sizes of its shapes are, 'M×N×K'; nothing of an operator of which that is not known."""
+    return AXES.get(op) or AXES.get(op.removeprefix(OF_CPU), "")
+
+
+def axes_of(ops: Iterable[str]) -> str:
+    """Of most operators, and where others differ 'M×N×K; RoPE: batch×heads×tokens×head dim'."""
+    alike: dict[str, list[str]] = {}
+    for op in dict.fromkeys(ops):
+        alike.setdefault(axes(op), []).append(titled(op))
+    usual, *others = sorted(filter(None, alike), key=lambda names: -len(alike[names])) or [""]
+    return "; ".join((usual, *(f"{listed(list(dict.fromkeys(alike[names])))}: {names}" for names in others)))
 
 
 def case_label(case: PlannedCase) -> str:

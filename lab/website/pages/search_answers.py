@@ -8,8 +8,9 @@ from lab.definition.families import FAMILIES
 from lab.website import format
 from lab.website.data.overview import Shapes
 from lab.website.data.winners import Row
+from lab.website.pages.call_inputs import comment
 from lab.website.pages.grid import mode_titles, row_page, rows_of, shape_text
-from lab.website.pages.labels import DTYPES, operator_title
+from lab.website.pages.labels import DTYPES, axes, operator_title
 from lab.website.pages.snippet import snippet
 
 
@@ -36,24 +37,28 @@ class Answer(NamedTuple):
     runs: str
     page: str
     snippet: int  # its place among those of the script; -1 where there is none
+    sizes: int  # of its first line, the sizes of what is passed, the place among those of the script
 
 
 def answers_script(shapes: Shapes, shown: Mapping[str, str]) -> str:
     """The answers as a classic script, which works from a file too: a page loads it when the first word is typed."""
     snippets: dict[tuple[str, str, str], int] = {}
+    sizes: dict[str, int] = {}
     rows = []
     for row in rows_of(shapes):
         found = snippet(row["experiment"], row["cells"][row["best"]]["profile"], row["op"])
         number = snippets.setdefault((found.install, found.code, found.where), len(snippets)) if found else -1
-        rows.append(_answer(row, row_page(row, shown), number))
+        line = comment(row["experiment"], row["case"], row["op"], shape_text(row), found.inputs) if found else ""
+        rows.append(_answer(row, row_page(row, shown), number, sizes.setdefault(line, len(sizes))))
     whole = {
-        "families": FAMILIES, "modes": mode_titles(shapes), "snippets": list(snippets), "columns": Answer._fields,
-        "rows": rows,
+        "families": FAMILIES, "modes": mode_titles(shapes), "snippets": list(snippets), "sizes": list(sizes),
+        "axes": {operator_title(op): axes(op) for op in sorted({row["op"] for row in rows_of(shapes)}) if axes(op)},
+        "columns": Answer._fields, "rows": rows,
     }  # fmt: skip
     return f"window.kernelEvidenceWinners = {json.dumps(whole, separators=(',', ':'), ensure_ascii=False)};\n"
 
 
-def _answer(row: Row, page: str, snippet_number: int) -> Answer:
+def _answer(row: Row, page: str, snippet_number: int, sizes: int) -> Answer:
     margin, range_ = row["margin"], row["range"]
     dtype: str = row["dtype"]
     interval = format.interval(margin["low"], margin["high"], brief=True) if "low" in margin else ""
@@ -67,7 +72,7 @@ def _answer(row: Row, page: str, snippet_number: int) -> Answer:
         ties=[family for family, cell in row["cells"].items() if cell["call"] == "tie" and family != row["best"]],
         over=margin["over"], ratio=ratio, interval=interval,
         least=(format.brief_microseconds if in_one_unit else format.brief_time)(least), most=format.brief_time(most),
-        runs=range_told(range_), page=page, snippet=snippet_number,
+        runs=range_told(range_), page=page, snippet=snippet_number, sizes=sizes,
     )  # fmt: skip
 
 

@@ -11,10 +11,12 @@ import dis
 import inspect
 import pickle
 import re
+import symtable
+import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType, ModuleType
@@ -22,13 +24,17 @@ from typing import Any
 
 from lab.definition.catalogue import load_experiments
 from lab.definition.experiment import Profile
+from lab.definition.plan import PlannedCase
 from lab.project import project
 from lab.website.data.judged_cache import of_definitions
+from lab.website.pages.call_inputs import comment, input_names
+from lab.website.pages.written_out import passed_on, written_out
 
 # The name that is imported → what pip installs.
 DISTRIBUTIONS = {"liger_kernel": "liger-kernel", "quack": "quack-kernels", "flash_attn": "flash-attn-4"}
 TORCH = "pip install torch"
 CHECKOUT = "pip install -e ."  # in a checkout of this repository
+RESULT = "y"
 MOST_LINES = 4  # of a function that is shown whole
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 OPTIONS = re.compile(r"torch\.compile\([^,()]+((?:, *\w+=[^,()]+)*)\)")
@@ -36,8 +42,11 @@ OPTIONS = re.compile(r"torch\.compile\([^,()]+((?:, *\w+=[^,()]+)*)\)")
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
+    """`inputs`: the names that the code uses and does not make."""
+
     install: str
     code: str
+    inputs: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:
@@ -49,57 +58,97 @@ def snippet(experiment: str, profile: str, op: str) -> Snippet | None:
     return _snippets().get((experiment, profile, op))
 
 
+def snippet_at(experiment: str, profile: str, case: PlannedCase) -> Snippet | None:
+    """The same of a case, with the sizes of what is passed as its first line."""
+    found = snippet(experiment, profile, case.op)
+    sizes = found and comment(experiment, case.name, case.op, "×".join(map(str, case.shape)), found.inputs)
+    return replace(found, code=f"{sizes}\n{found.code}") if found and sizes else found
+
+
 @cache
 def _snippets() -> dict[tuple[str, str, str], Snippet]:
     """Kept, because to read the definitions PyTorch is loaded."""
     made: dict[tuple[str, str, str], Snippet] = pickle.loads(
-        of_definitions("snippets", lambda: pickle.dumps(dict(_made_now())), "lab/website/pages/snippet.py")
+        of_definitions(
+            "snippets",
+            lambda: pickle.dumps(dict(_made_now())),
+            "lab/website/pages/snippet.py",
+            "lab/website/pages/call_inputs.py",
+        )
     )
     return made
 
 
 def _made_now() -> Iterator[tuple[tuple[str, str, str], Snippet]]:
     for experiment in load_experiments():
+        names = {
+            case.operator.name: input_names(case) for case in {c.operator.name: c for c in experiment.cases}.values()
+        }
         for profile in experiment.profiles:
             for op in profile.implementations:
-                if (code := _code(profile, op)) and _is_whole(code):
-                    yield (experiment.name, profile.name, op), Snippet(_install(profile, code), code)
+                given = names.get(op, [])
+                if (code := _code(profile, op, given)) and _is_whole(code, given):
+                    yield (
+                        (experiment.name, profile.name, op),
+                        Snippet(_install(profile, code), code, _unmade(code, given)),
+                    )
 
 
-def _is_whole(code: str) -> bool:
-    """Whether all functions that it calls by name are imported, defined or built in."""
-    nodes = list(ast.walk(ast.parse(code)))
-    imported = [each for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for each in node.names]
-    made = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    made += [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
-    known = {*dir(builtins), *made, *(each.asname or each.name for each in imported)}
-    return all(
-        node.func.id in known for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    )
+def _is_whole(code: str, names: Sequence[str] = ()) -> bool:
+    """Whether all that it names is imported, made or built in, but for the inputs: those of these `names`, and what the
+    call at its end is given in order."""
+    calls = [node for node in ast.walk(ast.parse(code).body[-1]) if isinstance(node, ast.Call)]
+    given = {each.id for call in calls for each in call.args if isinstance(each, ast.Name)}
+    return set(_unmade(code)) <= {*names, *given}
+
+
+def _unmade(code: str, names: Sequence[str] = ()) -> tuple[str, ...]:
+    """The names that it uses and does not make, in their order. The result may have the name of an input, and one of
+    these `names` of inputs may be made again."""
+    top = symtable.symtable(code, "snippet", "exec")
+    made = {each.get_name() for each in top.get_symbols() if each.is_assigned() or each.is_imported()}
+    made -= {RESULT, *names}
+    used = {each.get_name() for each in top.get_symbols() if each.is_referenced()} | set(_used_within(top))
+    unmade = used - made - set(dir(builtins))
+    nodes = (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name))
+    found = dict.fromkeys(node.id for node in nodes if node.id in unmade and isinstance(node.ctx, ast.Load))
+    return (*(name for name in names if name in found), *(name for name in found if name not in names))
+
+
+def _used_within(table: symtable.SymbolTable) -> Iterator[str]:
+    """The names that functions use and do not make."""
+    for each in table.get_children():
+        yield from (symbol.get_name() for symbol in each.get_symbols() if symbol.is_global())
+        yield from _used_within(each)
 
 
 def _install(profile: Profile, code: str) -> str:
     if profile.package:
         return f"pip install {DISTRIBUTIONS.get(profile.package, profile.package)}"
     imported = [line.split()[1].partition(".")[0] for line in code.splitlines() if re.match("(from|import) ", line)]
-    return TORCH if set(imported) == {"torch"} else CHECKOUT
+    return TORCH if set(imported) - sys.stdlib_module_names == {"torch"} else CHECKOUT
 
 
-def _code(profile: Profile, op: str) -> str:
+def _code(profile: Profile, op: str, names: Sequence[str]) -> str:
+    """`names`: what the operator calls its inputs."""
     loader = profile.implementations[op]
     reached = list(_reached(loader))
     if profile.package:
         return next(filter(None, (_loaded(each, loader) for each in reached)), "")
     called = [each for each in reached[1:] if not _helper(each)]
     if not called:
-        return _built_in(loader)
+        return _built_in(loader, names)
     kernels = [each for each in called if each.__module__.startswith("lab.kernels.")]
     if profile.kernels and len(kernels) == 1:
-        call = next(filter(None, (_call_in(each, kernels[0], loader) for each in reached)), _call(kernels[0]))
+        call = next(filter(None, (_call_in(each, kernels[0], loader, names) for each in reached)), _call(kernels[0]))
         return "\n".join([*_shown(kernels[0]), call])
     function = called[0]
+    if len(kernels) > 1 and (together := _together(reached, kernels)):
+        return together
     if not profile.recompiles:
         chosen = _chosen(function, loader)
+        if lines := _written_out(function, {name: _expression(value) for name, value in chosen.items()}):
+            return "\n".join(lines)
         kinds = dict.fromkeys(type(each) for each in chosen.values() if _is_member(each))
         imports = [f"from {kind.__module__} import {kind.__name__}" for kind in kinds]
         return "\n".join([*imports, *_shown(function), _call(function, chosen=chosen)])
@@ -108,6 +157,64 @@ def _code(profile: Profile, op: str) -> str:
     head = [] if "import torch" in shown else ["import torch"]
     compiled = f"fast = torch.compile({function.__name__}{options})"
     return "\n".join([*head, *shown, compiled, _call(function, "fast")])
+
+
+def _written_out(function: FunctionType, chosen: Mapping[str, ast.expr]) -> list[str]:
+    """The lines of a function of an experiment that needs nothing but PyTorch, with what was chosen in place of its
+    parameters; none of one that is short enough to be shown whole, or too long."""
+    tree, names = _tree(function), function.__globals__
+    if passed := passed_on(tree, chosen):
+        called, arguments = names.get(passed[0]), [_short(each, names) for each in passed[1]]
+        if isinstance(called, FunctionType) and _authored(called):
+            bound = zip(inspect.signature(called).parameters, arguments, strict=False)
+            return _written_out(called, dict(bound))
+    if not isinstance(tree, ast.FunctionDef) or _shown(function) != [_from(function)]:
+        return []
+    lines = written_out(tree, {**_defaults(function), **chosen}, RESULT)
+    needed = _unmade("\n".join(lines)) if lines else ()
+    imports = _imports_of_torch({name: names[name] for name in needed if name in names})
+    return [*imports, *lines] if lines and imports else []
+
+
+def _defaults(function: FunctionType) -> dict[str, ast.expr]:
+    defaults = {each.name: each.default for each in inspect.signature(function).parameters.values()}
+    return {name: _expression(value) for name, value in defaults.items() if isinstance(value, bool | int | float | str)}
+
+
+def _short(node: ast.expr, names: Mapping[str, Any]) -> ast.expr:
+    """'SDPBackend.MATH' of a member of an enumeration that is named by its module too; anything else as it is."""
+    first, *rest = ast.unparse(node).split(".")
+    value = names.get(first)
+    for each in rest:
+        value = getattr(value, each, None)
+    return _expression(value) if rest and _is_member(value) else node
+
+
+def _expression(value: Any) -> ast.expr:
+    return ast.parse(_value(value), mode="eval").body
+
+
+def _imports_of_torch(names: Mapping[str, Any]) -> list[str]:
+    """What imports these names, where all of them are PyTorch's; else nothing."""
+    modules = {name: each for name, each in names.items() if isinstance(each, ModuleType)}
+    others: dict[str, list[str]] = {}
+    for name in sorted(names.keys() - modules.keys()):
+        others.setdefault(str(getattr(names[name], "__module__", "")), []).append(name)
+    if any(each.partition(".")[0] != "torch" for each in (*others, *(module.__name__ for module in modules.values()))):
+        return []
+    froms = (f"from {module} import {', '.join(alike)}" for module, alike in others.items())
+    return [*(_import(name, each) for name, each in modules.items()), *froms]
+
+
+def _together(reached: Sequence[FunctionType], kernels: Sequence[FunctionType]) -> str:
+    """The call of several kernels of the lab in one expression, as the experiment makes it; nothing of any other."""
+    for function in reached:
+        tree = _tree(function)
+        while isinstance(tree, ast.Lambda) and isinstance(tree.body, ast.Lambda):
+            tree = tree.body
+        if isinstance(tree, ast.Lambda) and {*_globals(function.__code__)} == {each.__name__ for each in kernels}:
+            return "\n".join([*(line for each in kernels for line in _shown(each)), f"y = {ast.unparse(tree.body)}"])
+    return ""
 
 
 def _reached(function: Any, before: frozenset[FunctionType] = frozenset()) -> Iterator[FunctionType]:
@@ -161,15 +268,16 @@ def _loaded(function: FunctionType, loader: Any) -> str:
     call = f"{call}({arguments})" if isinstance(returned, ast.Name) else call
     used = {node.id for part in (*rest, returned) for node in ast.walk(part) if isinstance(node, ast.Name)}
     types = ["from torch import Tensor"] if "Tensor" in used else []
-    made = [f"{name} = {value!r}" for name, value in _made(function, loader).items() if name in used]
+    told = _made(function, loader) | _given(loader)
+    made = [f"{name} = {value!r}" for name, value in told.items() if name in used]
     return "\n".join([*map(ast.unparse, imports), *types, *made, *map(ast.unparse, rest), f"y = {call}"])
 
 
-def _built_in(loader: Any) -> str:
+def _built_in(loader: Any, inputs: Sequence[str]) -> str:
     """Of a loader that is no more than the name of a function of PyTorch."""
     names = loader.__code__.co_names if isinstance(loader, FunctionType) else ()
     if names[:1] == ("torch",) and len(names) == 2 and not loader.__code__.co_consts[1:]:
-        return f"import torch\ny = torch.{names[1]}(*inputs)"
+        return f"import torch\ny = torch.{names[1]}({', '.join(inputs) or '*inputs'})"
     return ""
 
 
@@ -180,10 +288,14 @@ def _shown(function: FunctionType) -> list[str]:
     modules = [each for each in needed.values() if isinstance(each, ModuleType)]
     whole = len(modules) == sum(name not in dir(__builtins__) for name in needed) and 0 < len(source) <= MOST_LINES
     if not whole:
-        return [f"from {function.__module__} import {function.__name__}"]
+        return [_from(function)]
     imports = [_import(name, each) for name, each in needed.items() if isinstance(each, ModuleType)]
     types = ["from torch import Tensor"] if any("Tensor" in line for line in source) else []
     return [*imports, *types, *source]
+
+
+def _from(function: FunctionType) -> str:
+    return f"from {function.__module__} import {function.__name__}"
 
 
 def _import(name: str, module: ModuleType) -> str:
@@ -217,16 +329,28 @@ def _chosen(function: FunctionType, loader: Any) -> dict[str, Any]:
 def _given(loader: Any) -> dict[str, Any]:
     """The constants and members of enumerations that the maker of a call was called with, by parameter."""
     maker: Any = None
+    named: dict[str, Any] = {}
     if isinstance(loader, partial):
         maker, values = loader.func, list(loader.args)
-    elif isinstance(loader, FunctionType) and isinstance(tree := _tree(loader), ast.Lambda):
-        call = tree.body
-        maker = loader.__globals__.get(ast.unparse(call.func)) if isinstance(call, ast.Call) else None
-        values = [_constant(each, loader.__globals__) for each in call.args] if isinstance(call, ast.Call) else []
+    elif isinstance(loader, FunctionType) and isinstance(call := _returned(loader), ast.Call):
+        maker = loader.__globals__.get(ast.unparse(call.func))
+        values = [_constant(each, loader.__globals__) for each in call.args]
+        named = {each.arg: _constant(each.value, loader.__globals__) for each in call.keywords if each.arg}
     if not isinstance(maker, FunctionType):
         return {}
-    bound = zip(inspect.signature(maker).parameters, values, strict=False)
-    return {name: value for name, value in bound if _is_member(value) or isinstance(value, bool | int | str)}
+    bound = dict(zip(inspect.signature(maker).parameters, values, strict=False)) | named
+    return {name: value for name, value in bound.items() if _is_member(value) or isinstance(value, bool | int | str)}
+
+
+def _returned(function: FunctionType) -> ast.expr | None:
+    """What a function of an experiment returns, where it does nothing else."""
+    tree = _tree(function)
+    if isinstance(tree, ast.Lambda):
+        return tree.body
+    match tree:
+        case ast.FunctionDef(body=[ast.Return(value=value)]):
+            return value
+    return None
 
 
 def _constant(node: ast.expr, names: Mapping[str, Any]) -> Any:
@@ -246,8 +370,9 @@ def _value(value: Any) -> str:
     return f"{type(value).__name__}.{value.name}" if _is_member(value) else repr(value)
 
 
-def _call_in(function: FunctionType, kernel: FunctionType, loader: Any) -> str:
-    """The call of a kernel as a function of an experiment makes it, with the constants that it closes over."""
+def _call_in(function: FunctionType, kernel: FunctionType, loader: Any, names: Sequence[str]) -> str:
+    """The call of a kernel as a function of an experiment makes it, with the constants that it closes over. A partial
+    one is given all inputs, whose `names` are those of the kernel's own parameters."""
     tree, made = _tree(function), _made(function, loader)
     for node in ast.walk(tree) if tree else ():
         if not isinstance(node, ast.Call) or kernel.__name__ not in map(ast.unparse, (node.func, *node.args[:1])):
@@ -261,7 +386,8 @@ def _call_in(function: FunctionType, kernel: FunctionType, loader: Any) -> str:
                 each.value = ast.Constant(made[name])
         call.keywords = [each for each in call.keywords if ast.unparse(each.value) != "None"]
         given = ", ".join(ast.unparse(each) for each in call.keywords)
-        return f"y = {ast.unparse(call)}" if whole else f"{_call(kernel)[:-1]}, {given})"
+        inputs = ", ".join(each for each in inspect.signature(kernel).parameters if each in names)
+        return f"y = {ast.unparse(call)}" if whole else f"y = {kernel.__name__}({inputs}, {given})"
     return ""
 
 
