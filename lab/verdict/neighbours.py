@@ -100,12 +100,12 @@ def _compared(place: tuple[str, str], seen: Sequence[_Seen]) -> Neighbours | Non
     groups: dict[tuple[str, str, tuple[str, str, str]], tuple[list[float], list[float]]] = {}
     for each in seen:
         groups.setdefault((each.board, each.code, each.cell), ([], []))[each.beside].append(each.log)
-    shifts: dict[str, list[float]] = {}
-    for (board, _, _), (alone, beside) in groups.items():
-        if alone and beside:
-            shifts.setdefault(board, []).append(statistics.fmean(beside) - statistics.fmean(alone))
-    if not shifts:
+    both = {place: logs for place, logs in groups.items() if all(logs)}  # alone and beside others
+    if not both:
         return None
+    shifts: dict[str, list[float]] = {}
+    for (board, _, _), (alone, beside) in both.items():
+        shifts.setdefault(board, []).append(statistics.fmean(beside) - statistics.fmean(alone))
     of_boards = np.asarray([statistics.fmean(several) for several in shifts.values()])
     centre = float(of_boards.mean())
     half_width = t_half_width(of_boards) if len(of_boards) >= FEWEST_BOARDS else None
@@ -117,8 +117,8 @@ def _compared(place: tuple[str, str], seen: Sequence[_Seen]) -> Neighbours | Non
         shift=math.expm1(centre),
         low=None if half_width is None else math.expm1(centre - half_width),
         high=None if half_width is None else math.expm1(centre + half_width),
-        scatter_alone=_scatter([alone for alone, _ in groups.values()]),
-        scatter_beside=_scatter([beside for _, beside in groups.values()]),
+        scatter_alone=_scatter([alone for alone, _ in both.values()]),
+        scatter_beside=_scatter([beside for _, beside in both.values()]),
     )
 
 

@@ -105,6 +105,12 @@ def test_the_page_on_trust_shows_what_neighbours_cost() -> None:
     assert texts[-2:] == ["4", "8"]
 
 
+def test_boards_that_were_measured_one_way_only_do_not_count_as_scatter() -> None:
+    runs = [measured("ab", at_once=False), measured("ab", at_once=True)]
+    (with_others, *_), (shift, *_) = neighbours([*runs, measured("cd", at_once=False, noise=0.05)]), neighbours(runs)
+    assert with_others == shift
+
+
 def test_runs_of_another_source_are_not_compared() -> None:
     alone = measured("ab", at_once=False)
     start = dataclasses.replace(alone.start, source_digest="0" * 64)
