@@ -26,6 +26,7 @@ from lab.website.pages.front import news
 from lab.website.pages.grid import _cell
 from lab.website.pages.policy import CHAPTERS
 from lab.website.pages.search_answers import Answer
+from lab.website.pages.zoo_answers import Tried
 from lab.website.site import build_site
 from lab.website.sources import TEMPLATES
 from lab.website.verdict_words import FRESHNESS
@@ -155,6 +156,7 @@ def test_an_answer_has_margin_range_and_the_import_line_of_the_fastest(site):
 def test_the_finder_reads_the_columns_of_an_answer_and_no_others() -> None:
     script = (TEMPLATES / "search.js").read_text()
     assert set(re.findall(r"\brow\.(\w+)", script)) == set(Answer._fields)
+    assert set(re.findall(r"\b(?:shot|row)\.(\w+)", script)) == {*Answer._fields, *Tried._fields}
     assert not re.search(r"\brow\[\d", script)
 
 

@@ -14,7 +14,7 @@ from lab.website.render import environment
 
 LARGEST = 40 * 1024  # bytes, compressed
 LARGEST_FRONT = 60 * 1024
-LARGEST_SCRIPTS = 18 * 1024  # of the site's own, uncompressed
+LARGEST_SCRIPTS = 22 * 1024  # of the site's own, uncompressed
 PAGES = sorted((ROOT / "site" / "experiments").glob("*/index.html"))
 
 

@@ -346,3 +346,20 @@ def test_a_site_without_such_a_run_has_no_such_page(tmp_path: Path) -> None:
         build_site(tmp_path / "site", tmp_path / "decisions", tmp_path / "evidence", remembered=tmp_path / "kept")
     assert not (tmp_path / "site" / "zoo").exists()
     assert "zoo/" not in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_a_script_has_every_shape_in_each_scope_with_its_place_in_the_data(site: Path) -> None:
+    text = (site / "zoo" / "shapes.js").read_text(encoding="utf-8")
+    held = json.loads(text.removeprefix("window.kernelEvidenceTried = ").removesuffix(";\n"))
+    rows = [dict(zip(held["columns"], row, strict=True)) for row in held["rows"]]
+    data = json.loads((site / "zoo" / "data.json").read_text())["gpus"]
+    told = {f"/gpus/{gpu}/scopes/{scope}/cases/{case}/"
+            for gpu, run in data.items() for scope, of in run["scopes"].items() for case in of["cases"]}  # fmt: skip
+    assert {row["at"] for row in rows} == told
+    assert len(rows) == len(told)
+    assert {row["screened"] for row in rows if row["gpu"] == "H200"} == {True}
+    assert {row["screened"] for row in rows if row["gpu"] == "H100"} == {False}
+    (lost,) = [row for row in rows if row["at"].endswith(f"H100 80GB HBM3/scopes/device_cold/cases/{LOST}/")]
+    assert (lost["title"], lost["rival"], lost["ratio"][:3]) == ("Softmax", "QuACK", "0.8")
+    assert all((site / row["page"]).is_file() for row in rows)
+    assert "../zoo/shapes.js" in (site / "search" / "index.html").read_text()

@@ -11,6 +11,7 @@ from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.outline import outlines
 from lab.website.pages.policy import CHAPTERS
+from lab.website.pages.zoo import has_zoo
 from lab.website.wording.references import words
 
 # Long lists in pages, so that the first one stays light however many there are.
@@ -48,10 +49,15 @@ class Kind:
 
 def search_pages(context: SiteContext) -> Iterator[Output]:
     """search/index.html, its index beside it, and every link by kind in pages of their own."""
-    current = outlines(context).current
+    outlined = outlines(context)
+    current = outlined.current
     kinds = tuple(kind for kind in _kinds(context, current) if kind.entries)
     counted = tuple((kind.name, kind.title, len(kind.entries)) for kind in kinds)
-    yield Document(path="search/index.html", template="search.html", view={"kinds": counted})
+    yield Document(
+        path="search/index.html",
+        template="search.html",
+        view={"kinds": counted, "zoo": not context.label and has_zoo(outlined)},
+    )
     yield Attachment(path="search/index.js", content=_index(current, kinds))
     for kind in kinds:
         for leaf in leaves(kind.entries, f"search/{kind.name}"):

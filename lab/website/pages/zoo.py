@@ -23,6 +23,7 @@ from lab.website.pages.history import run_link, verdict_link
 from lab.website.pages.labels import case_label, listed, operator_title, profile_title, scope_title
 from lab.website.pages.outline import outlines
 from lab.website.pages.soundness import HOST_WENT_ON
+from lab.website.pages.zoo_answers import SCRIPT, tried_script
 from lab.website.table import Head, Link, PageTable, TableRow, Words, column, csv_table, named, row
 
 PAGE = "zoo/index.html"
@@ -93,6 +94,8 @@ def _pages(gpus: Mapping[str, Sequence[Part]]) -> Iterator[Output]:
     views = [_gpu(gpu, parts, view.at("gpus", gpu), ends) for gpu, parts in gpus.items()]
     yield Document(path=PAGE, template="zoo.html", view={"gpus": views})
     yield Attachment(path="zoo/data.json", content=data_text(data, "zoo/data.json", "zoo"))
+    levels = {level for gpu in data["gpus"].values() for level in gpu["levels"].values()}
+    yield Attachment(path=SCRIPT, content=tried_script(gpus, data, ratio(levels)))
     yield csv_table("zoo/shapes.csv", ("gpu", *COLUMNS), _standings(data))
 
 

@@ -1,0 +1,86 @@
+"""A shape of no experiment is answered from the sample of `lab zoo`, or by the nearest; a slip by what was meant."""
+
+import json
+
+import pytest
+from visits import reader
+
+PAGES = {"index.html": "#answers", "search/index.html": "#found"}
+
+
+def ask(seen, typed: str, told: str) -> None:
+    """Until that is told: the index loads when the first word is typed."""
+    seen.page.fill("#query", typed)
+    seen.page.locator("#found-count", has_text=told).wait_for()
+
+
+def sampled(site) -> list[dict]:
+    text = (site / "zoo" / "shapes.js").read_text().removeprefix("window.kernelEvidenceTried = ").removesuffix(";\n")
+    held = json.loads(text)
+    return [dict(zip(held["columns"], row, strict=True)) for row in held["rows"]]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_shape_of_the_sample_is_found_with_both_times_and_leads_to_its_verdicts(browser, site, served, page):
+    (shot, *_) = [shot for shot in sampled(site) if shot["title"] == "RMSNorm"]
+    with reader(browser) as seen:
+        seen.open(f"{served}/{page}")
+        told = "from a sample of shapes" if page == "index.html" else " found."
+        ask(seen, f"rmsnorm {shot['shape']} {shot['dtype']}", told)
+        found = seen.page.locator(PAGES[page])
+        text = found.inner_text()
+        assert shot["seconds"] in text
+        assert shot["rival_seconds"] in text
+        address = found.locator("a").first.get_attribute("href").removeprefix("../")
+        assert address == shot["page"]
+        assert (site / address).is_file()
+        assert seen.troubles() == []
+
+
+def test_the_figures_of_a_sampled_shape_point_to_their_data(browser, site, served):
+    (shot, *_) = [shot for shot in sampled(site) if shot["title"] == "RMSNorm"]
+    data = json.loads((site / "zoo" / "data.json").read_text())
+    with reader(browser) as seen:
+        seen.open(f"{served}/index.html")
+        ask(seen, f"rmsnorm {shot['shape']} {shot['dtype']}", "from a sample of shapes")
+        for source in seen.page.locator(".answer data").evaluate_all("all => all.map(each => each.dataset.src)"):
+            place, _, pointer = source.partition("#")
+            assert place == "zoo/data.json"
+            held = data
+            for name in pointer.split("/")[1:]:
+                held = held[name]
+            assert held > 0
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("rmsnrom", "rmsnorm"), ("sofmax", "softmax"), ("rmsnrom 4096 fp16", "rmsnorm 4096 fp16"), ("swiglo", "swiglu")],
+)
+def test_a_mistyped_word_is_answered_with_what_was_meant(browser, served, page, typed, meant):
+    with reader(browser) as seen:
+        seen.open(f"{served}/{page}")
+        ask(seen, typed, f"Did you mean {meant}?")
+        seen.page.locator("#found-count a").click()
+        seen.page.wait_for_function("typed => document.getElementById('query').value === typed", arg=meant)
+        seen.page.locator("#found-count", has_not_text="Did you mean").wait_for()
+        assert seen.troubles() == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_where_no_shape_fits_the_nearest_of_the_operator_are_named(browser, site, served, page):
+    with reader(browser) as seen:
+        seen.open(f"{served}/{page}")
+        ask(seen, "rmsnorm 4097x4095 fp16", "Nearest measured: RMSNorm ")
+        nearest = seen.page.locator("#found-count a")
+        assert nearest.first.inner_text() == "RMSNorm 4096×4096 fp16"
+        assert all(text.startswith("RMSNorm ") and text.endswith("fp16") for text in nearest.all_inner_texts())
+        assert (site / nearest.first.get_attribute("href").removeprefix("../")).is_file()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_word_that_excludes_the_rest_is_named(browser, served, page):
+    with reader(browser) as seen:
+        seen.open(f"{served}/{page}")
+        ask(seen, "layernorm swiglu", "“layernorm” fits none of the ")
+        ask(seen, "layernorm qqqqqqqq", "nothing has “qqqqqqqq”")
