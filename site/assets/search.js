@@ -2,8 +2,8 @@
 // without it.
 (function () {
   "use strict";
-  var MOST = 60, MOST_WINNERS = 15, MOST_ANSWERS = 4;
-  var KINDS = "experiment winner decision claim word case".split(" ");
+  var MOST = 60, MOST_WINNERS = 15, MOST_ANSWERS = 4, MOST_NEAREST = 3;
+  var KINDS = "experiment winner sample decision claim word case".split(" ");
   var ALIKE = { bfloat16: "bf16", float16: "fp16", float32: "fp32", float: "fp32", float8: "fp8", gemm: "matmul",
     graphs: "graph", eagerly: "eager", layer: "layernorm" };
   var EMPTY = " a an as at best call called cuda fast fastest for gpu in is kernel nvidia of on shape speedup the to what which winner with ";
@@ -11,7 +11,7 @@
   if (!finder) { return; }
   var list = document.getElementById("found"), answers = document.getElementById("answers");
   var said = document.getElementById("found-count"), none = document.getElementById("none-left");
-  var winners = null, entries = null, asked = false, waiting = 0;
+  var winners = null, tried = [], entries = null, asked = false, waiting = 0;
 
   function tokens(text) {
     return text.toLowerCase().replace(/[×*]/g, "x").replace(/speed-up/g, "speedup").split(/[^a-z0-9.+]|\+(?!\+)/).filter(Boolean).map(function (word) { return ALIKE[word] || word; });
@@ -56,7 +56,11 @@
     return (last ? ", a tie with " + (held.length ? held.join(", ") + " and " : "") + last : ", the fastest") + unsure;
   }
 
-  function place(row) { return row.title + " " + row.shape + " " + row.dtype + " · " + winners.modes[row.mode] + " · " + row.gpu; }
+  function called(row) { return row.title + " " + row.shape + " " + row.dtype; }
+
+  function place(row) { return called(row) + " · " + winners.modes[row.mode] + " · " + row.gpu; }
+
+  function against(shot) { return shot.ours + " " + shot.seconds + ", best rival " + shot.rival + " " + shot.rival_seconds; }
 
   function show() {
     clearTimeout(waiting);
@@ -72,13 +76,13 @@
     list.textContent = said.textContent = "";
     if (!words.length) { return; }
     if (!entries || !winners) { said.textContent = "Loading the index."; load(); return; }
-    var first = 0, typed = words.join(" ");
+    var first = { winner: 0, sample: 0 }, typed = words.join(" ");
     var hits = entries.filter(function (entry) { return fits(entry.all, words); }).map(function (entry) {
       // Smaller is better: the whole name, its beginning, all words in it, words elsewhere.
       var at = entry.low === " " + typed ? 0 : entry.low.indexOf(" " + typed) === 0 ? 1 : fits(entry.low, words) ? 2 : 3;
       return [at * 10 + KINDS.indexOf(entry.kind), entry];
     }).sort(function (a, b) { return a[0] - b[0]; }).filter(function (hit) {
-      return hit[1].kind !== "winner" || first++ < MOST_WINNERS;
+      return !(hit[1].kind in first) || first[hit[1].kind]++ < MOST_WINNERS;
     });
     hits.slice(0, MOST).forEach(function (hit) {
       var item = add(list, "li"), entry = hit[1];
@@ -86,7 +90,8 @@
       add(item, "span", entry.kind, "kind");
       add(item, "span", entry.context, "soft small");
     });
-    said.textContent = !hits.length ? "Nothing found." : hits.length + " found" + (hits.length > MOST ? ", the first " + MOST + " shown." : ".");
+    said.textContent = hits.length + " found" + (hits.length > MOST ? ", the first " + MOST + " shown." : ".");
+    if (!hits.length) { advise(words, entries.map(function (entry) { return entry.all; }), "Nothing found", "../", ""); }
   }
 
   function unpack(index) {
@@ -104,7 +109,81 @@
       form.cases.forEach(function (c) { c = c.split("\t"); put("case", folder + "cases/" + c[0] + "/index.html", c[1], f[1]); });
     });
     winners.rows.forEach(function (row) { put("winner", row.page, place(row), name(row.best) + " " + row.p50 + ties(row)); });
+    tried.forEach(function (shot) { put("sample", shot.page, place(shot), against(shot) + (shot.screened ? ", screened" : "")); });
     return found;
+  }
+
+  // What to try where nothing fits.
+
+  // How many letters are others; two that changed places count once.
+  function distance(one, other) {
+    var before = [], last = Array.from(" " + other, function (_, at) { return at; });
+    for (var i = 1; i <= one.length; i++) {
+      var now = [i];
+      for (var j = 1; j <= other.length; j++) {
+        now[j] = Math.min(last[j] + 1, now[j - 1] + 1, last[j - 1] + (one[i - 1] === other[j - 1] ? 0 : 1));
+        if (i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1]) { now[j] = Math.min(now[j], before[j - 2] + 1); }
+      }
+      before = last;
+      last = now;
+    }
+    return last[other.length];
+  }
+
+  // In a short word fewer letters may be others.
+  function nearestWord(word, texts) {
+    var best = "", least = Math.min(2, Math.floor(word.length / 3)) + 1;
+    new Set(texts.join(" ").split(" ")).forEach(function (known) {
+      if (isSize(known) || Math.abs(known.length - word.length) >= least) { return; }
+      var apart = distance(word, known);
+      if (apart < least) { least = apart; best = known; }
+    });
+    return best;
+  }
+
+  // The shapes of as many sizes whose factors from what was typed are least, each once; of the same operator and dtype.
+  function nearestShapes(words, dtype) {
+    var sizes = words.filter(isSize).join("x").split("x").map(Number), others = words.filter(function (word) { return !isSize(word); }), seen = {};
+    if (!others.length || !sizes.every(function (size) { return size > 0; })) { return []; }
+    function far(row) {
+      return row.shape.split("×").reduce(function (sum, size, at) { return sum + Math.abs(Math.log(size / sizes[at])); }, 0);
+    }
+    var alike = winners.rows.concat(tried).filter(function (row) {
+      return row.shape.split("×").length === sizes.length && (!dtype || row.dtype === dtype) && fits(plain(place(row)), others);
+    });
+    return preferred(alike, function (row) {
+      return tokens(row.title).every(function (word) { return others.indexOf(word) >= 0; });
+    }).sort(function (one, other) { return far(one) - far(other); }).filter(function (row) {
+      var named = called(row);
+      return seen[named] ? false : seen[named] = true;
+    }).slice(0, MOST_NEAREST);
+  }
+
+  // A word that nothing has is mistyped; else no shape has all sizes, or one word leaves none of what the others fit.
+  function advise(words, texts, lead, root, dtype) {
+    function held(some) { return texts.filter(function (text) { return fits(text, some); }).length; }
+    var lost = words.filter(function (word) { return !held([word]); }), mended = {}, near = nearestShapes(words, dtype);
+    lost.forEach(function (word) { var meant = isSize(word) ? "" : nearestWord(word, texts); if (meant) { mended[word] = meant; } });
+    if (Object.keys(mended).length) {
+      var better = tokens(field.value).map(function (word) { return mended[word] || word; }).join(" ");
+      said.textContent = lead + ". Did you mean ";
+      add(said, "a", better).href = "?q=" + encodeURIComponent(better);
+      said.append("?");
+    } else if (near.length) {
+      said.textContent = lead + ". Nearest measured: ";
+      near.forEach(function (row, at) {
+        said.append(at ? ", " : "");
+        add(said, "a", called(row)).href = root + row.page;
+      });
+      said.append(".");
+    } else if (lost.length) {
+      said.textContent = lead + ": nothing has “" + lost.join("” or “") + "”.";
+    } else {
+      var rest = words.map(function (word) { return held(words.filter(function (other) { return other !== word; })); });
+      var most = Math.max.apply(null, rest), word = words[rest.indexOf(most)];
+      said.textContent = most ? lead + ": “" + word + "” fits none of the " + most + " that the other words find." : lead + ": these words never stand together.";
+    }
+    return near.length || Object.keys(mended).length;
   }
 
   // The front page.
@@ -132,6 +211,10 @@
 
   function path(row) { return "/shapes/" + row.gpu + "/" + row.mode + "/" + row.case + "/"; }
 
+  function sampled(shot) { return plain(called(shot) + " " + against(shot)); }
+
+  function allTexts() { return rows.map(function (each) { return each.text; }).concat(tried.map(sampled), groups.flatMap(function (group) { return group.all.map(function (each) { return plain(each.dataset.word || ""); }); })); }
+
   function what(row) { return texts[path(row) + "cells/"]; }
 
   function preferred(rows, wanted) {
@@ -152,15 +235,28 @@
     said.textContent = seen + (seen === 1 ? " shape fits." : " shapes fit.");
     if (!winners) { load(); return; }
     var picked = groups.map(function (group) { return (group.all.find(function (each) { return each.checked; }) || { dataset: {} }).dataset.word; });
-    var hits = winners.rows.filter(function (row) { return fits(what(row), rest) && (!picked[2] || row.dtype === picked[2]); });
-    hits = preferred(hits, function (row) { return isWhole(what(row) + " ", rest); });
-    hits = preferred(hits, function (row) { return row.gpu === picked[1]; });
-    hits = preferred(hits, function (row) { return winners.modes[row.mode] === picked[0]; });
+    var hits = found(winners.rows, what), others = found(tried, sampled);
+    if (whole(others, sampled) && !whole(hits, what) || !hits.length) {
+      others.slice(0, MOST_ANSWERS).forEach(sample);
+      if (others.length) { said.textContent = "In no experiment; from a sample of shapes of public models:"; }
+      none.hidden = others.length ? true : seen > 0;
+      if (!others.length && advise(rest, allTexts(), "No shape fits", finder.dataset.root, picked[2])) { none.hidden = true; }
+      return;
+    }
     if (hits.length > MOST_ANSWERS) { hits = preferred(hits, function (row) { return !apart(row); }); }
     if (!hits.length || hits.length > MOST_ANSWERS) { return; }
     hits.sort(function (one, other) { return apart(one) - apart(other); }).forEach(answer);
     var missing = elsewhere(hits, picked);
     if (missing) { said.textContent = missing; none.hidden = true; }
+
+    function found(rows, text) {
+      var some = rows.filter(function (row) { return fits(text(row), rest) && (!picked[2] || row.dtype === picked[2]); });
+      some = preferred(some, function (row) { return isWhole(text(row) + " ", rest); });
+      some = preferred(some, function (row) { return row.gpu === picked[1]; });
+      return preferred(some, function (row) { return winners.modes[row.mode] === picked[0]; });
+    }
+
+    function whole(rows, text) { return rows.some(function (row) { return isWhole(text(row) + " ", rest); }); }
 
     // How far an operator's name is from what was typed: "matmul" is Matmul, begins another, and is within FP8 matmul.
     function apart(row) {
@@ -177,6 +273,24 @@
     return modes.indexOf(picked[0]) < 0 ? "Not measured as “" + picked[0] + "” on " + picked[1] + "; as “" + modes.join("” and “") + "”:" : "";
   }
 
+  // One of the shapes that no experiment lists.
+  function sample(shot) {
+    var box = add(answers, "article", "", "answer"), left = add(box, "div"), at = "zoo/data.json#" + shot.at;
+    add(left, "h2", place(shot));
+    var who = add(left, "p", "", "who"), facts = add(left, "dl");
+    add(who, "strong", shot.ours);
+    who.append(" ");
+    figure(who, shot.seconds, at + "seconds", shot.screened ? ", screened: fewer samples than usual" : "");
+    add(facts, "dt", "Best rival");
+    figure(add(facts, "dd", shot.rival + " "), shot.rival_seconds, at + "rival_seconds", "");
+    add(facts, "dt", "Ratio");
+    figure(add(facts, "dd"), shot.ratio, at + "ratio", " of our time");
+    var links = add(left, "p");
+    add(links, "a", "All verdicts of this run").href = finder.dataset.root + shot.page;
+    links.append(", ");
+    add(links, "a", "all such shapes").href = finder.dataset.root + "zoo/index.html";
+  }
+
   function answer(row) {
     var box = add(answers, "article", "", "answer"), left = add(box, "div"), right = add(box, "div", "", "snippet");
     var at = "data.json#" + path(row);
@@ -185,6 +299,7 @@
     add(who, "strong", name(row.best));
     who.append(" ");
     figure(who, row.p50, at + "cells/" + row.best + "/p50_seconds", ties(row));
+    if (winners.axes[row.title]) { add(facts, "dt", "Shape"); add(facts, "dd", winners.axes[row.title]); }
     add(facts, "dt", "Margin");
     var margin = add(facts, "dd", row.ratio ? "" : "too few sweeps to say");
     if (row.ratio) {
@@ -200,7 +315,7 @@
       add(line, "code", found[0]);
       line.append(found[2]);
       code.tabIndex = 0;
-      add(code, "code", found[1]);
+      add(code, "code", (winners.sizes[row.sizes] + "\n" + found[1]).trim());
     }
     add(add(right, "p"), "a", "All times and their evidence").href = finder.dataset.root + row.page;
   }
@@ -224,12 +339,16 @@
   function load() {
     if (asked) { return; }
     asked = true;
-    finder.dataset.load.split(" ").forEach(function (address) {
+    var addresses = finder.dataset.load.split(" "), left = addresses.length;
+    addresses.forEach(function (address) {
       var script = document.createElement("script");
       script.src = address;
       script.onload = function () {
-        if (!winners) { winners = named(window.kernelEvidenceWinners); }
-        if (winners && window.kernelEvidenceIndex) { entries = unpack(window.kernelEvidenceIndex); }
+        left -= 1;
+        if (left) { return; }
+        winners = named(window.kernelEvidenceWinners);
+        if (window.kernelEvidenceTried) { tried = named(window.kernelEvidenceTried).rows; }
+        if (window.kernelEvidenceIndex) { entries = unpack(window.kernelEvidenceIndex); }
         show();
       };
       script.onerror = function () { asked = false; said.textContent = "The index did not load; the lists below are complete."; };
