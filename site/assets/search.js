@@ -299,7 +299,7 @@
     add(who, "strong", name(row.best));
     who.append(" ");
     figure(who, row.p50, at + "cells/" + row.best + "/p50_seconds", ties(row));
-    if (winners.axes[row.title]) { add(facts, "dt", "Shape"); add(facts, "dd", winners.axes[row.title]); }
+    if (row.snippet < 0 && winners.axes[row.title]) { add(facts, "dt", "Shape"); add(facts, "dd", winners.axes[row.title]); }
     add(facts, "dt", "Margin");
     var margin = add(facts, "dd", row.ratio ? "" : "too few sweeps to say");
     if (row.ratio) {

@@ -97,8 +97,10 @@ def test_a_shape_that_nobody_measured_is_said_to_be_missing(browser, published):
     with reader(browser) as seen:
         seen.open(f"{published}/index.html")
         seen.page.fill("#query", "rmsnorm 17x19")
-        seen.page.locator("#none-left").wait_for()
+        seen.page.locator("#found-count", has_text="No shape fits. Nearest measured: RMSNorm").wait_for()
         assert seen.page.locator(".answer").count() == 0
+        seen.page.fill("#query", "zzzzqqq")
+        seen.page.locator("#none-left").wait_for()
 
 
 def shapes(site) -> dict:
