@@ -52,35 +52,25 @@ def test_the_figures_of_a_sampled_shape_point_to_their_data(browser, site, serve
             assert held > 0
 
 
-@pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [("rmsnrom", "rmsnorm"), ("sofmax", "softmax"), ("rmsnrom 4096 fp16", "rmsnorm 4096 fp16"), ("swiglo", "swiglu")],
-)
-def test_a_mistyped_word_is_answered_with_what_was_meant(browser, served, page, typed, meant):
-    with reader(browser) as seen:
-        seen.open(f"{served}/{page}")
-        ask(seen, typed, f"Did you mean {meant}?")
-        seen.page.locator("#found-count a").click()
-        seen.page.wait_for_function("typed => document.getElementById('query').value === typed", arg=meant)
-        seen.page.locator("#found-count", has_not_text="Did you mean").wait_for()
-        assert seen.troubles() == []
+SLIPS = {"rmsnrom": "rmsnorm", "sofmax": "softmax", "rmsnrom 4096 fp16": "rmsnorm 4096 fp16", "swiglo": "swiglu"}
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_where_no_shape_fits_the_nearest_of_the_operator_are_named(browser, site, served, page):
+def test_what_does_not_fit_is_answered_with_what_would(browser, site, served, page):
+    """A slip with what was meant, a shape with the nearest, and else with the word that excludes the rest."""
     with reader(browser) as seen:
         seen.open(f"{served}/{page}")
+        for typed, meant in SLIPS.items():
+            ask(seen, typed, f"Did you mean {meant}?")
+        ask(seen, "layernorm swiglu", "“layernorm” fits none of the ")
+        ask(seen, "layernorm qqqqqqqq", "nothing has “qqqqqqqq”")
         ask(seen, "rmsnorm 4097x4095 fp16", "Nearest measured: RMSNorm ")
         nearest = seen.page.locator("#found-count a")
         assert nearest.first.inner_text() == "RMSNorm 4096×4096 fp16"
         assert all(text.startswith("RMSNorm ") and text.endswith("fp16") for text in nearest.all_inner_texts())
         assert (site / nearest.first.get_attribute("href").removeprefix("../")).is_file()
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_the_word_that_excludes_the_rest_is_named(browser, served, page):
-    with reader(browser) as seen:
-        seen.open(f"{served}/{page}")
-        ask(seen, "layernorm swiglu", "“layernorm” fits none of the ")
-        ask(seen, "layernorm qqqqqqqq", "nothing has “qqqqqqqq”")
+        ask(seen, "rmsnrom", "Did you mean rmsnorm?")
+        seen.page.locator("#found-count a").click()
+        seen.page.wait_for_function("document.getElementById('query').value === 'rmsnorm'")
+        seen.page.locator("#found-count", has_not_text="Did you mean").wait_for()
+        assert seen.troubles() == []
