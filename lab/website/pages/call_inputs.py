@@ -18,6 +18,7 @@ from lab.website.data.judged_cache import of_definitions
 from lab.website.pages.labels import DTYPES, axes
 
 INTERPRETED = "TRITON_INTERPRET"
+MADE_BY = ("lab/website/pages/call_inputs.py", "lab/website/pages/labels.py")
 Inputs = Mapping[str, str]  # by the name of each input, its size in words
 
 
@@ -33,7 +34,7 @@ def comment(experiment: str, case: str, op: str, shape: str, wanted: Sequence[st
 @cache
 def _all_inputs() -> Mapping[tuple[str, str], Inputs]:
     made: Mapping[tuple[str, str], Inputs] = pickle.loads(
-        of_definitions("call-inputs", lambda: pickle.dumps(dict(_made_now())), "lab/website/pages/call_inputs.py")
+        of_definitions("call-inputs", lambda: pickle.dumps(dict(_made_now())), *MADE_BY)
     )
     return made
 

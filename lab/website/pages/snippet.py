@@ -13,20 +13,25 @@ import pickle
 import re
 import symtable
 import sys
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 from lab.definition.catalogue import load_experiments
 from lab.definition.experiment import Profile
 from lab.definition.plan import PlannedCase
-from lab.project import project
 from lab.website.data.judged_cache import of_definitions
+from lab.website.pages.authored import (
+    closed_over,
+    given_to_its_maker,
+    is_authored,
+    is_member,
+    source_of,
+    tree_of,
+)
 from lab.website.pages.call_inputs import comment, input_names
 from lab.website.pages.written_out import passed_on, written_out
 
@@ -36,6 +41,7 @@ TORCH = "pip install torch"
 CHECKOUT = "pip install -e ."  # in a checkout of this repository
 RESULT = "y"
 MOST_LINES = 4  # of a function that is shown whole
+READS = ("snippet", "authored", "call_inputs", "written_out", "labels")  # what a snippet is made by
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 OPTIONS = re.compile(r"torch\.compile\([^,()]+((?:, *\w+=[^,()]+)*)\)")
 
@@ -72,8 +78,7 @@ def _snippets() -> dict[tuple[str, str, str], Snippet]:
         of_definitions(
             "snippets",
             lambda: pickle.dumps(dict(_made_now())),
-            "lab/website/pages/snippet.py",
-            "lab/website/pages/call_inputs.py",
+            *(f"lab/website/pages/{name}.py" for name in READS),
         )
     )
     return made
@@ -149,10 +154,10 @@ def _code(profile: Profile, op: str, names: Sequence[str]) -> str:
         chosen = _chosen(function, loader)
         if lines := _written_out(function, {name: _expression(value) for name, value in chosen.items()}):
             return "\n".join(lines)
-        kinds = dict.fromkeys(type(each) for each in chosen.values() if _is_member(each))
+        kinds = dict.fromkeys(type(each) for each in chosen.values() if is_member(each))
         imports = [f"from {kind.__module__} import {kind.__name__}" for kind in kinds]
         return "\n".join([*imports, *_shown(function), _call(function, chosen=chosen)])
-    options = next((match[1] for each in reached if (match := OPTIONS.search(_source(each)))), "")
+    options = next((match[1] for each in reached if (match := OPTIONS.search(source_of(each)))), "")
     shown = list(_shown(function))
     head = [] if "import torch" in shown else ["import torch"]
     compiled = f"fast = torch.compile({function.__name__}{options})"
@@ -162,10 +167,10 @@ def _code(profile: Profile, op: str, names: Sequence[str]) -> str:
 def _written_out(function: FunctionType, chosen: Mapping[str, ast.expr]) -> list[str]:
     """The lines of a function of an experiment that needs nothing but PyTorch, with what was chosen in place of its
     parameters; none of one that is short enough to be shown whole, or too long."""
-    tree, names = _tree(function), function.__globals__
+    tree, names = tree_of(function), function.__globals__
     if passed := passed_on(tree, chosen):
         called, arguments = names.get(passed[0]), [_short(each, names) for each in passed[1]]
-        if isinstance(called, FunctionType) and _authored(called):
+        if isinstance(called, FunctionType) and is_authored(called):
             bound = zip(inspect.signature(called).parameters, arguments, strict=False)
             return _written_out(called, dict(bound))
     if not isinstance(tree, ast.FunctionDef) or _shown(function) != [_from(function)]:
@@ -187,7 +192,7 @@ def _short(node: ast.expr, names: Mapping[str, Any]) -> ast.expr:
     value = names.get(first)
     for each in rest:
         value = getattr(value, each, None)
-    return _expression(value) if rest and _is_member(value) else node
+    return _expression(value) if rest and is_member(value) else node
 
 
 def _expression(value: Any) -> ast.expr:
@@ -209,7 +214,7 @@ def _imports_of_torch(names: Mapping[str, Any]) -> list[str]:
 def _together(reached: Sequence[FunctionType], kernels: Sequence[FunctionType]) -> str:
     """The call of several kernels of the lab in one expression, as the experiment makes it; nothing of any other."""
     for function in reached:
-        tree = _tree(function)
+        tree = tree_of(function)
         while isinstance(tree, ast.Lambda) and isinstance(tree.body, ast.Lambda):
             tree = tree.body
         if isinstance(tree, ast.Lambda) and {*_globals(function.__code__)} == {each.__name__ for each in kernels}:
@@ -227,17 +232,12 @@ def _reached(function: Any, before: frozenset[FunctionType] = frozenset()) -> It
             yield from _reached(each, before)
     elif isinstance(function, FunctionType) and function not in before:
         yield function
-        if _authored(function):
+        if is_authored(function):
             before |= {function}
             for cell in function.__closure__ or ():
                 yield from _reached(cell.cell_contents, before)
             for name in _globals(function.__code__):
                 yield from _reached(function.__globals__.get(name), before)
-
-
-def _authored(function: FunctionType) -> bool:
-    """Whether the project's experiments define it."""
-    return Path(function.__code__.co_filename).is_relative_to(project().experiments)
 
 
 def _globals(code: CodeType) -> Iterator[str]:
@@ -251,12 +251,12 @@ def _globals(code: CodeType) -> Iterator[str]:
 def _helper(function: FunctionType) -> bool:
     """Whether it makes an implementation and is none itself."""
     loads = inspect.signature(function).return_annotation
-    return function.__name__ == "<lambda>" or "torch.compile" in _source(function) or "Callable" in str(loads)
+    return function.__name__ == "<lambda>" or "torch.compile" in source_of(function) or "Callable" in str(loads)
 
 
 def _loaded(function: FunctionType, loader: Any) -> str:
     """Of a function that imports a library and returns the call: the imports, and the call."""
-    tree = _tree(function)
+    tree = tree_of(function)
     body = tree.body if isinstance(tree, ast.FunctionDef) else []
     imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
     if not imports or not isinstance(body[-1], ast.Return) or body[-1].value is None:
@@ -268,7 +268,7 @@ def _loaded(function: FunctionType, loader: Any) -> str:
     call = f"{call}({arguments})" if isinstance(returned, ast.Name) else call
     used = {node.id for part in (*rest, returned) for node in ast.walk(part) if isinstance(node, ast.Name)}
     types = ["from torch import Tensor"] if "Tensor" in used else []
-    told = _made(function, loader) | _given(loader)
+    told = closed_over(function, loader) | given_to_its_maker(loader)
     made = [f"{name} = {value!r}" for name, value in told.items() if name in used]
     return "\n".join([*map(ast.unparse, imports), *types, *made, *map(ast.unparse, rest), f"y = {call}"])
 
@@ -284,7 +284,7 @@ def _built_in(loader: Any, inputs: Sequence[str]) -> str:
 def _shown(function: FunctionType) -> list[str]:
     """What makes a function known: its import, or, of a short one that needs nothing but PyTorch, all of it."""
     needed = {name: function.__globals__.get(name) for name in _globals(function.__code__)}
-    source = _source(function).rstrip().splitlines()
+    source = source_of(function).rstrip().splitlines()
     modules = [each for each in needed.values() if isinstance(each, ModuleType)]
     whole = len(modules) == sum(name not in dir(__builtins__) for name in needed) and 0 < len(source) <= MOST_LINES
     if not whole:
@@ -318,62 +318,19 @@ def _needed(function: FunctionType) -> list[str]:
 
 
 def _chosen(function: FunctionType, loader: Any) -> dict[str, Any]:
-    """The parameters of a function that its maker was given: a backend, say, or whether a mask is causal.
-
-    Read and not run: loaders of the cheating kernels do more than to load.
-    """
-    given = _given(loader)
+    """The parameters of a function that its maker was given: a backend, say, or whether a mask is causal."""
+    given = given_to_its_maker(loader)
     return {name: given[name] for name in _needed(function) if name in given}
 
 
-def _given(loader: Any) -> dict[str, Any]:
-    """The constants and members of enumerations that the maker of a call was called with, by parameter."""
-    maker: Any = None
-    named: dict[str, Any] = {}
-    if isinstance(loader, partial):
-        maker, values = loader.func, list(loader.args)
-    elif isinstance(loader, FunctionType) and isinstance(call := _returned(loader), ast.Call):
-        maker = loader.__globals__.get(ast.unparse(call.func))
-        values = [_constant(each, loader.__globals__) for each in call.args]
-        named = {each.arg: _constant(each.value, loader.__globals__) for each in call.keywords if each.arg}
-    if not isinstance(maker, FunctionType):
-        return {}
-    bound = dict(zip(inspect.signature(maker).parameters, values, strict=False)) | named
-    return {name: value for name, value in bound.items() if _is_member(value) or isinstance(value, bool | int | str)}
-
-
-def _returned(function: FunctionType) -> ast.expr | None:
-    """What a function of an experiment returns, where it does nothing else."""
-    tree = _tree(function)
-    if isinstance(tree, ast.Lambda):
-        return tree.body
-    match tree:
-        case ast.FunctionDef(body=[ast.Return(value=value)]):
-            return value
-    return None
-
-
-def _constant(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    """What a constant stands for, or `Enumeration.member`; None of anything else."""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        members = getattr(names.get(node.value.id), "__members__", {})
-        return members.get(node.attr)
-    return node.value if isinstance(node, ast.Constant) else None
-
-
-def _is_member(value: Any) -> bool:
-    """Whether it is one of an enumeration, Python's own or PyTorch's."""
-    return hasattr(type(value), "__members__")
-
-
 def _value(value: Any) -> str:
-    return f"{type(value).__name__}.{value.name}" if _is_member(value) else repr(value)
+    return f"{type(value).__name__}.{value.name}" if is_member(value) else repr(value)
 
 
 def _call_in(function: FunctionType, kernel: FunctionType, loader: Any, names: Sequence[str]) -> str:
     """The call of a kernel as a function of an experiment makes it, with the constants that it closes over. A partial
     one is given all inputs, whose `names` are those of the kernel's own parameters."""
-    tree, made = _tree(function), _made(function, loader)
+    tree, made = tree_of(function), closed_over(function, loader)
     for node in ast.walk(tree) if tree else ():
         if not isinstance(node, ast.Call) or kernel.__name__ not in map(ast.unparse, (node.func, *node.args[:1])):
             continue
@@ -389,37 +346,3 @@ def _call_in(function: FunctionType, kernel: FunctionType, loader: Any, names: S
         inputs = ", ".join(each for each in inspect.signature(kernel).parameters if each in names)
         return f"y = {ast.unparse(call)}" if whole else f"y = {kernel.__name__}({inputs}, {given})"
     return ""
-
-
-def _made(function: FunctionType, loader: Any) -> dict[str, Any]:
-    """What the names that a function closes over, or that its maker was called with, stand for."""
-    bound = dict(zip(function.__code__.co_freevars, (c.cell_contents for c in function.__closure__ or ()), strict=True))
-    if isinstance(loader, partial):
-        bound |= inspect.signature(loader.func).bind_partial(*loader.args, **loader.keywords).arguments
-    return {
-        name: value for name, value in bound.items() if value is None or isinstance(value, bool | int | float | str)
-    }
-
-
-def _tree(function: FunctionType) -> ast.AST | None:
-    """The definition of a function of an experiment, also where it is a lambda; None of any other."""
-    if not _authored(function):
-        return None
-    code = function.__code__
-    place = code.co_firstlineno, code.co_varnames[: code.co_argcount]
-    for node in ast.walk(_module(inspect.getfile(function))):
-        if not isinstance(node, ast.FunctionDef | ast.Lambda):
-            continue
-        if (node.lineno, tuple(each.arg for each in node.args.args)) == place:
-            return node
-    return None
-
-
-@cache
-def _module(path: str) -> ast.Module:
-    return ast.parse(Path(path).read_text(encoding="utf-8"))
-
-
-def _source(function: FunctionType) -> str:
-    """Of a function that an experiment defines; nothing of any other."""
-    return textwrap.dedent(inspect.getsource(function)) if _authored(function) else ""
