@@ -1,6 +1,8 @@
 """The constants that widen intervals, and the spreads of the simulation, estimated again from runs. Pure.
 
 How `SESSION_SHARE` was found: `lab validity --one-code` of norms-2026-11-21-a to -e, one code on four boards. How
+`BUSY_SESSION_FLOOR` was: `lab validity` of the H200 runs of 2026-11-27, and then the simulation, for some comparisons
+differ by more than twice the root mean square. How
 `DRAW_SPREAD` was: of kernels-2026-11-22 and -23, each of which compiled once for all its sweeps.
 """
 
@@ -12,13 +14,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lab.definition.experiment import CEILINGS
 from lab.verdict.cells import SCOPE
 from lab.verdict.judge import FULL_SWEEPS
-from lab.verdict.pooled import Seen, by_place, source_of
+from lab.verdict.pooled import FEWEST_RUNS, RepeatKey, Seen, by_place, source_of
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import Speedup
+from lab.verdict.widening import SESSION_SHARE
 
 SHARES = tuple(number / 100 for number in range(201))
+FLOORS = tuple(number / 10_000 for number in range(201))
 SMALLEST_VARIANCE = 1e-10  # of a logarithm: a thousandth of a per cent, squared
 DECILES = tuple(number / 100 for number in range(5, 100, 10))
 
@@ -28,8 +33,19 @@ class Estimates:
     """`session_share` and `draw_spread` are None without two runs of one code; the rest by kind of profile."""
 
     session_share: float | None  # between sessions, in standard deviations of sweeps
+    sessions: tuple["Sessions", ...]  # of fixed kernels, without a GPU's ceilings
     draw_spread: float | None  # between choices of an autotuner, root mean square
     sweep_deciles: Mapping[str, tuple[float, ...]]  # 5 %, 15 %, … 95 % of the standard deviations of sweeps
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sessions:
+    """How far sessions and boards differ in cases of one floor, as standard deviations of the ratio's logarithm."""
+
+    floor: float  # that the judge takes
+    seen_floor: float  # the smallest with which runs differ no more than is explained, in the mean square
+    deciles: tuple[float, ...]  # over comparisons of three runs and more: what sweeps do not explain
+    comparisons: int  # of two runs and more
 
 
 def estimates(runs: Sequence[RunResult], one_code: bool = False) -> Estimates:
@@ -41,6 +57,7 @@ def estimates(runs: Sequence[RunResult], one_code: bool = False) -> Estimates:
         kinds.setdefault(kind, []).append(deviation)
     return Estimates(
         session_share=_session_share([pair for pair in pairs if not any(each.verdict.one_draw for each in pair)]),
+        sessions=tuple(_sessions(places)),
         draw_spread=_draw_spread(runs, one_code),
         sweep_deciles={
             kind: tuple(map(float, np.quantile(deviations, DECILES))) for kind, deviations in sorted(kinds.items())
@@ -55,17 +72,40 @@ def _session_share(pairs: Sequence[tuple[Seen, Seen]]) -> float | None:
     return next((share for share in SHARES if _excess(pairs, share) <= 1), SHARES[-1])
 
 
-def _excess(pairs: Sequence[tuple[Seen, Seen]], share: float) -> float:
+def _sessions(places: Mapping[RepeatKey, Sequence[Seen]]) -> Iterator[Sessions]:
+    groups: dict[float, list[Sequence[Seen]]] = {}
+    for place, seen in places.items():
+        if len(seen) > 1 and place.experiment != CEILINGS and not any(each.compiled for each in seen):
+            groups.setdefault(seen[0].session_floor, []).append(seen)
+    for floor, comparisons in sorted(groups.items()):
+        pairs = [pair for seen in comparisons for pair in itertools.combinations(seen, 2)]
+        between = [_between(seen) for seen in comparisons if len(seen) >= FEWEST_RUNS]
+        yield Sessions(
+            floor=floor,
+            seen_floor=next((each for each in FLOORS if _excess(pairs, SESSION_SHARE, each) <= 1), FLOORS[-1]),
+            deciles=tuple(map(float, np.quantile(between, DECILES))) if between else (),
+            comparisons=len(comparisons),
+        )
+
+
+def _between(seen: Sequence[Seen]) -> float:
+    """Between the runs of one comparison, without what their sweeps explain."""
+    explained = statistics.fmean(_deviation(each.speedup) ** 2 / len(each.speedup.sweep_ratios) for each in seen)
+    return math.sqrt(max(0.0, statistics.variance(math.log(each.speedup.ratio) for each in seen) - explained))
+
+
+def _excess(pairs: Sequence[tuple[Seen, Seen]], share: float, floor: float = 0.0) -> float:
     return statistics.fmean(
-        math.log(a.speedup.ratio / b.speedup.ratio) ** 2 / sum(_variance(each.speedup, share) for each in (a, b))
+        math.log(a.speedup.ratio / b.speedup.ratio) ** 2 / sum(_variance(each.speedup, share, floor) for each in (a, b))
         for a, b in pairs
     )
 
 
-def _variance(speedup: Speedup, share: float) -> float:
+def _variance(speedup: Speedup, share: float, floor: float) -> float:
     """Of the ratio's logarithm: over sweeps, and between sessions."""
-    variance = _deviation(speedup) ** 2
-    return max(variance / len(speedup.sweep_ratios) + share**2 * variance, SMALLEST_VARIANCE)
+    deviation = _deviation(speedup)
+    between = max(floor, share * deviation)
+    return max(deviation**2 / len(speedup.sweep_ratios) + between**2, SMALLEST_VARIANCE)
 
 
 def _deviation(speedup: Speedup) -> float:

@@ -68,4 +68,4 @@ def measured(process: Process, truth: float, sweeps: int, dice: np.random.Genera
         for logs in (run_of(process, truth, dice), control_of(process, dice))
     )
     assert speedup, "so many sweeps have an interval"
-    return widened(speedup, control, bool(process.draws) and not process.fresh_caches)
+    return widened(speedup, process.session_floor, control, bool(process.draws) and not process.fresh_caches)

@@ -15,6 +15,7 @@ import numpy as np
 from lab.verdict.judge import Verdict
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import SMALLEST_HALF_WIDTH, Speedup, t_half_width
+from lab.verdict.widening import session_floor
 
 FEWEST_RUNS = 3
 
@@ -43,6 +44,7 @@ class Seen:
     verdict: Verdict
     speedup: Speedup
     compiled: bool
+    session_floor: float  # of the case, by lab/verdict/widening.py
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,4 +127,5 @@ def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Seen]]:
                     yield place, Seen(
                         run_id=run.plan.run_id, boards=run.boards, verdict=verdict, speedup=verdict.speedup,
                         compiled=not compiled.isdisjoint((claim.subject, claim.baseline)),
+                        session_floor=session_floor(experiment.plan.case(case)),
                     )  # fmt: skip

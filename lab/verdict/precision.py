@@ -13,7 +13,7 @@ from lab.evidence.record import Canary, Cell, Control, Record, Watch
 from lab.verdict.compare import Timed, speedup_between
 from lab.verdict.excluded_rounds import LARGEST_DROPPED_SHARE, ExcludedRounds, excluded_rounds
 from lab.verdict.statistics import DECIDING_CONFIDENCE, Speedup
-from lab.verdict.widening import widened
+from lab.verdict.widening import session_floor, widened
 
 EARLY_CONFIDENCE = 1 - (1 - DECIDING_CONFIDENCE) / 10  # of the interval by which a claim may stop early
 Places = dict[tuple[str, str, str], list[Timed]]  # by experiment, case and profile
@@ -71,4 +71,5 @@ def _speedup(
     if speedup is None:
         return None
     place = (experiment, case.name, case.control)
-    return widened(speedup, speedup_between(cells.get(place, []), controls.get(place, []), claim.scope, spoiled))
+    control = speedup_between(cells.get(place, []), controls.get(place, []), claim.scope, spoiled)
+    return widened(speedup, session_floor(case), control)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lab.definition.experiment import CEILINGS
 from lab.verdict.judge import Status
 from lab.verdict.pooled import Seen, board_count, by_place
 from lab.verdict.results import RunResult
@@ -21,9 +22,11 @@ HOLDING, ZERO, CHANGED, FLIPPED = 0.85, 0.93, 0.04, 0.0  # goals: the first two 
 
 
 class Kind(StrEnum):
-    """What the two sides of a claim are."""
+    """What the two sides of a claim are. Ceilings are measured along with every experiment, so they have many pairs,
+    and their copies and sums differ less between boards than other kernels."""
 
     FIXED = "fixed kernels"
+    CEILINGS = "the GPU's ceilings"
     FRESH = "torch.compile, fresh caches"
     ONE_CACHE = "torch.compile, one cache"
 
@@ -104,11 +107,15 @@ def repeatability(runs: Sequence[RunResult], one_code: bool = False) -> tuple[Re
     groups: dict[tuple[str, Kind], list[Pair]] = {}
     for place, seen in by_place(runs, one_code).items():
         for one, other in itertools.combinations(seen, 2):
-            groups.setdefault((place.gpu, _kind(one, other)), []).append((place.experiment, one, other))
+            groups.setdefault((place.gpu, _kind(place.experiment, one, other)), []).append(
+                (place.experiment, one, other)
+            )
     return tuple(_counted(gpu, kind, pairs) for (gpu, kind), pairs in sorted(groups.items()))
 
 
-def _kind(one: Seen, other: Seen) -> Kind:
+def _kind(experiment: str, one: Seen, other: Seen) -> Kind:
+    if experiment == CEILINGS:
+        return Kind.CEILINGS
     if one.verdict.one_draw or other.verdict.one_draw:
         return Kind.ONE_CACHE
     return Kind.FRESH if one.compiled or other.compiled else Kind.FIXED

@@ -35,7 +35,7 @@ from lab.verdict.judge_traffic import TrafficSide, judge_traffic
 from lab.verdict.statistics import Speedup, Split
 from lab.verdict.traffic import least_moved
 from lab.verdict.valid_records import valid_records
-from lab.verdict.widening import profiles_drawn_once, widened
+from lab.verdict.widening import profiles_drawn_once, session_floor, widened
 
 # What computing raises for records that cannot come from a measurement: unknown names, empty rounds.
 UNMEASURED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -92,11 +92,11 @@ class ExperimentResult:
         split = split_between(self.cells[case, baseline].cells, self.cells[case, subject].cells, self.spoiled)
         if split is None:
             return None
-        one_draw = not self.drawn_once.isdisjoint((subject, baseline))
+        one_draw, floor = not self.drawn_once.isdisjoint((subject, baseline)), self._session_floor(case)
         return Split(
-            end_to_end=widened(split.end_to_end, self.control(case, "eager"), one_draw),
-            device=widened(split.device, self.control(case, "graph"), one_draw),
-            launch=widened(split.launch),
+            end_to_end=widened(split.end_to_end, floor, self.control(case, "eager"), one_draw),
+            device=widened(split.device, floor, self.control(case, "graph"), one_draw),
+            launch=widened(split.launch, floor),
         )
 
     def spoiled_share(self, case: str) -> float:
@@ -110,8 +110,13 @@ class ExperimentResult:
 
     def _compare(self, case: str, subject: str, baseline: str, scope: str) -> Speedup | None:
         speedup = self._compared(self.cells[case, baseline].cells, self.cells[case, subject].cells, scope)
+        if speedup is None:
+            return None
         one_draw = not self.drawn_once.isdisjoint((subject, baseline))
-        return widened(speedup, self.control(case, scope), one_draw) if speedup else None
+        return widened(speedup, self._session_floor(case), self.control(case, scope), one_draw)
+
+    def _session_floor(self, case: str) -> float:
+        return session_floor(self.plan.case(case))
 
     def _control(self, case: str, scope: str) -> Speedup | None:
         controls = self.controls.get(case, ())

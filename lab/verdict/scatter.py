@@ -11,14 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.verdict.widening import BUSY_SESSION_FLOOR, SESSION_FLOOR
+
 MOST_SWEEPS, ROUNDS = 9, 6
 # Between sessions, in standard deviations of sweeps, and at least: norms-2026-11-21-a to -e. Of eager calls
 # kernels-2026-11-22 and -23 show none beyond what sweeps show; with this little they would agree too.
-SESSION_SHARE, EAGER_SESSION_SHARE, SESSION_FLOOR = 0.41, 0.15, 0.001
+SESSION_SHARE, EAGER_SESSION_SHARE, LEAST_SESSION = 0.41, 0.15, 0.001
 # Standard deviation of the sweeps' log-ratios: all published runs of five sweeps or more.
 FIXED = (0.0008, 0.0018, 0.0025, 0.0032, 0.0039, 0.0048, 0.0056, 0.0071, 0.0105, 0.0185)
 COMPILED = (0.0013, 0.0020, 0.0028, 0.0038, 0.0055, 0.0065, 0.0083, 0.0111, 0.0170, 0.0560)
 EAGER = (0.0518, 0.0575, 0.0695, 0.0737, 0.0843, 0.0938, 0.1048, 0.1134, 0.1172, 0.1563)
+# Between three runs of one product, attention or decoding on three of four H200 boards, beyond what sweeps explain:
+# h200-tiling-, h200-products-, h200-attention- and h200-decode-2026-11-27.
+BUSY_SESSIONS = (0.0, 0.0005, 0.0008, 0.0011, 0.0016, 0.0019, 0.0028, 0.0045, 0.0061, 0.0117)
 # Difference of a compiled cell between two runs with a cache each, over the root of two: kernels-2026-11-22 and -23.
 DRAWS = (0.0003, 0.0007, 0.0017, 0.0032, 0.0061, 0.0096, 0.0150, 0.0399, 0.0725, 0.1554)
 FIVE_CACHES = (0.10,)  # five fresh caches in one session on one H100, max-autotune: 10.3 % root mean square
@@ -42,6 +47,8 @@ class Process:
     drift: float = 0.0
     freedom: float = math.inf
     session_share: float = SESSION_SHARE
+    sessions: tuple[float, ...] = (LEAST_SESSION,)  # how far they differ at least
+    session_floor: float = SESSION_FLOOR  # what the judge takes them to differ by at least
 
 
 PROCESSES = (
@@ -49,6 +56,12 @@ PROCESSES = (
     Process(name="fixed kernels, heavy tails", spreads=FIXED, freedom=4.0),
     Process(name="fixed kernels, drift over the run", spreads=FIXED, drift=2.0),
     Process(name="fixed kernels, two modes", spreads=FIXED, two_modes=True),
+    Process(
+        name="fixed kernels, products and attention",
+        spreads=FIXED,
+        sessions=BUSY_SESSIONS,
+        session_floor=BUSY_SESSION_FLOOR,
+    ),
     Process(name="torch.compile, one cache", spreads=COMPILED, freedom=8.0, draws=DRAWS),
     Process(name="torch.compile, fresh caches", spreads=COMPILED, freedom=8.0, draws=DRAWS, fresh_caches=True),
     Process(
@@ -67,7 +80,7 @@ def run_of(process: Process, truth: float, dice: np.random.Generator) -> Logs:
     """Logarithms of a comparison's ratio in one run, by sweep and round, where the true ratio is `truth`."""
     spread = float(dice.choice(process.spreads))
     logs = np.full(MOST_SWEEPS, math.log(truth))
-    logs += dice.normal(0.0, max(SESSION_FLOOR, process.session_share * spread))
+    logs += dice.normal(0.0, max(dice.choice(process.sessions), process.session_share * spread))
     logs += spread * _tails(process.freedom, dice)
     if process.draws:
         logs += dice.normal(0.0, dice.choice(process.draws), MOST_SWEEPS if process.fresh_caches else 1)

@@ -71,12 +71,13 @@ def _verdict(process: Process, truth: float, dice: np.random.Generator) -> Verdi
     logs, control = run_of(process, truth, dice), control_of(process, dice)
     sweeps = MOST_SWEEPS if process.fresh_caches else FULL_SWEEPS
     while sweeps < MOST_SWEEPS and wants_another(
-        widened(_speedup(logs, sweeps), _speedup(control, sweeps)), USUAL_THRESHOLD, TARGET
+        widened(_speedup(logs, sweeps), process.session_floor, _speedup(control, sweeps)), USUAL_THRESHOLD, TARGET
     ):
         sweeps += 1
     one_draw = bool(process.draws) and not process.fresh_caches
     same = _speedup(control, sweeps)
-    return judge_case(CALM, CALM, widened(_speedup(logs, sweeps), same, one_draw), USUAL_THRESHOLD, same)
+    speedup = widened(_speedup(logs, sweeps), process.session_floor, same, one_draw)
+    return judge_case(CALM, CALM, speedup, USUAL_THRESHOLD, same)
 
 
 def _speedup(logs: Logs, sweeps: int) -> Speedup:

@@ -9,19 +9,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from lab.definition.plan import Plan, PlannedExperiment
+from lab.definition.plan import Plan, PlannedCase, PlannedExperiment
 from lab.verdict.statistics import HalfWidths, Speedup
 
 NORMAL_QUANTILE = 1.96
 RECOMPILES_SINCE = 5  # schema of the plans that say which profiles are compiled at run time
 COMPILED = "torch.compile"
+FEW_OPERATIONS = 2.0  # floating-point operations a byte, at most: copies, norms, RoPE and activations have 0 to 1.3
 # Standard deviations of the logarithm of a ratio. `lab validity` estimates them again from any repeated runs.
 SESSION_SHARE = 0.40
-SESSION_FLOOR = 0.0015
+SESSION_FLOOR = 0.0015  # of cases of few operations a byte
+BUSY_SESSION_FLOOR = 0.0060  # of all others, as matrix products and attention are
 DRAW_SPREAD = 0.10
 SESSION_SOURCE = (
     "Five runs of one code on four H100 boards (norms-2026-11-21-a to -e): with it 95 % of the differences between two "
     "runs' ratios hold zero, for profiles that are not compiled at run time."
+)
+BUSY_SESSION_SOURCE = (
+    "Three runs each of matrix products, attention and decoding, of one code on three of four H200 boards "
+    "(h200-tiling, -products, -attention and -decode of 2026-11-27): boards differ by 0.5 % (root mean square) in what "
+    "their power limit allows, and one of them in decode attention by 1.4 %."
 )
 DRAW_SOURCE = (
     "torch.compile with max-autotune on one H100: five fresh caches in one session differed by 10.3 % (root mean "
@@ -43,15 +50,21 @@ def profiles_drawn_once(plan: Plan, experiment: PlannedExperiment) -> frozenset[
     )
 
 
-def widened(speedup: Speedup, control: Speedup | None = None, one_draw: bool = False) -> Speedup:
+def session_floor(case: PlannedCase) -> float:
+    """The least standard deviation between sessions at a case."""
+    few = case.flops <= FEW_OPERATIONS * case.least_bytes
+    return SESSION_FLOOR if few else BUSY_SESSION_FLOOR
+
+
+def widened(speedup: Speedup, floor: float, control: Speedup | None = None, one_draw: bool = False) -> Speedup:
     """`speedup`, not widened yet, with the interval that holds on any board of the GPU model.
 
-    `control`: a profile over itself at the same case, as its run has it. `one_draw`: a side is compiled or autotuned
-    at run time, and all sweeps used what came out once.
+    `floor`: the `session_floor` of its case. `control`: a profile over itself at the same case, as its run has it.
+    `one_draw`: a side is compiled or autotuned at run time, and all sweeps used what came out once.
     """
     widths = HalfWidths(
         run=math.log(speedup.high / speedup.low) / 2,
-        sessions=NORMAL_QUANTILE * max(SESSION_FLOOR, SESSION_SHARE * _spread(speedup)),
+        sessions=NORMAL_QUANTILE * max(floor, SESSION_SHARE * _spread(speedup)),
         draws=NORMAL_QUANTILE * DRAW_SPREAD if one_draw else 0.0,
         control=_excess(control) if control else 0.0,
     )

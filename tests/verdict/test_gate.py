@@ -13,7 +13,7 @@ from lab.verdict.gate_simulation import FALSE_ALARMS, FOUND, PUBLISHED, _row
 from lab.verdict.results import RunResult, load_run
 from lab.verdict.scatter import PROCESSES
 from lab.verdict.statistics import over_sweeps
-from lab.verdict.widening import widened
+from lab.verdict.widening import SESSION_FLOOR, widened
 
 TIMES = {"torch-baseline": 90e-6, "torch-fused": 30e-6, "triton-fused-rmsnorm": 20e-6}
 FIXED = next(process for process in PROCESSES if process.name == PUBLISHED)
@@ -47,12 +47,12 @@ def test_what_the_rule_says(spread: float, slower: float, outcome: Outcome) -> N
     assert older
     newer = over_sweeps([[0.2 + value for value in rounds] for rounds in sweeps], 0.001)
     assert newer
-    slowed = widened(newer).ratio / slower
+    slowed = widened(newer, SESSION_FLOOR).ratio / slower
     change = change_between(
-        widened(older), widened(type(newer)(
+        widened(older, SESSION_FLOOR), widened(type(newer)(
             ratio=slowed, low=newer.low / slower, high=newer.high / slower,
             sweep_ratios=tuple(ratio / slower for ratio in newer.sweep_ratios),
-        )), 0.03,
+        ), SESSION_FLOOR), 0.03,
     )  # fmt: skip
     assert change.outcome == outcome
     assert change.low < change.slowdown < change.high

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from factory import FAST, LARGE, SMALL, machine, plan_of, profile, records_of, small_experiment
 
-from lab.verdict.estimates import estimates
+from lab.definition.experiment import CEILINGS
+from lab.verdict.estimates import FLOORS, estimates
 from lab.verdict.pooled import pooled
 from lab.verdict.repeatability import Kind, PairsOf, repeatability, runs_of_one_source
 from lab.verdict.results import RunResult, judge_run
+from lab.verdict.widening import SESSION_FLOOR
 
 
 def run(
@@ -42,6 +44,19 @@ def test_claims_about_compiled_code_are_counted_apart() -> None:
     (fresh,) = repeatability([compiled("a", True), compiled("b", True)])
     (once,) = repeatability([compiled("c", False), compiled("d", False)])
     assert (fresh.kind, once.kind) == (Kind.FRESH, Kind.ONE_CACHE)
+
+
+def test_ceilings_that_come_with_every_run_are_counted_apart() -> None:
+    def ceilings(name: str) -> RunResult:
+        made = run(name)
+        (only,) = made.experiments
+        plan = dataclasses.replace(only.plan, name=CEILINGS)
+        return dataclasses.replace(made, experiments=(dataclasses.replace(only, plan=plan),))
+
+    kinds = [(each.kind, each.pairs) for each in repeatability([run("a"), run("b"), ceilings("c"), ceilings("d")])]
+    assert kinds == [(Kind.FIXED, 1), (Kind.CEILINGS, 1)]
+    (sessions,) = estimates([run("a"), run("b"), run("c"), ceilings("d"), ceilings("e")]).sessions
+    assert sessions.comparisons == 1
 
 
 def test_runs_that_do_not_agree_are_counted() -> None:
@@ -119,12 +134,17 @@ def test_the_constants_are_estimated_from_repeats() -> None:
     constants = estimates([run("a", 1.2), run("b", 1.25), run("c", 1.3)])
     assert constants.session_share is not None
     assert constants.session_share > 1
+    (sessions,) = constants.sessions
+    assert sessions.floor == SESSION_FLOOR
+    assert sessions.seen_floor == FLOORS[-1]
+    assert sessions.deciles == pytest.approx([np.log([1.2, 1.25, 1.3]).std(ddof=1)] * 10, rel=0.02)
     assert constants.draw_spread is None
     assert set(constants.sweep_deciles) == {"fixed"}
     assert list(constants.sweep_deciles["fixed"]) == sorted(constants.sweep_deciles["fixed"])
     calm = estimates([run("a"), run("b"), run("c")])
     assert calm.session_share is not None
     assert calm.session_share < 1
+    assert calm.sessions[0].seen_floor < SESSION_FLOOR
 
 
 def test_without_repeats_there_is_nothing_to_estimate() -> None:

@@ -10,7 +10,9 @@ from lab.definition.plan import Plan
 from lab.verdict.results import judge_run
 from lab.verdict.statistics import Speedup
 from lab.verdict.widening import (
+    BUSY_SESSION_FLOOR,
     DRAW_SPREAD,
+    FEW_OPERATIONS,
     NORMAL_QUANTILE,
     SESSION_FLOOR,
     SESSION_SHARE,
@@ -34,36 +36,54 @@ def half_width(speedup: Speedup) -> float:
 
 
 def test_calm_sweeps_have_the_least_that_differs_between_sessions() -> None:
-    assert half_width(widened(CALM)) == pytest.approx(math.hypot(0.005, NORMAL_QUANTILE * SESSION_FLOOR))
+    assert half_width(widened(CALM, SESSION_FLOOR)) == pytest.approx(math.hypot(0.005, NORMAL_QUANTILE * SESSION_FLOOR))
 
 
 def test_restless_sweeps_have_a_share_of_what_differs_between_them() -> None:
     logs = [math.log(ratio / RESTLESS.ratio) for ratio in RESTLESS.sweep_ratios]
     deviation = math.sqrt(sum(log**2 for log in logs) / 4)
-    assert half_width(widened(RESTLESS)) == pytest.approx(
+    assert half_width(widened(RESTLESS, SESSION_FLOOR)) == pytest.approx(
         math.hypot(0.005, NORMAL_QUANTILE * SESSION_SHARE * deviation)
     )
 
 
+@pytest.mark.parametrize(("operations_a_byte", "least"), [
+    (0, SESSION_FLOOR), (FEW_OPERATIONS, SESSION_FLOOR), (FEW_OPERATIONS + 1, BUSY_SESSION_FLOOR),
+])  # fmt: skip
+def test_cases_of_many_operations_a_byte_differ_more_between_boards(operations_a_byte: float, least: float) -> None:
+    made = plan_of(experiments=[small_experiment()])
+    (case,) = (each for each in made.experiments[0].cases if each.name == SMALL.name)
+    busy = dataclasses.replace(case, flops=int(operations_a_byte * case.least_bytes))
+    changed = dataclasses.replace(made, experiments=(dataclasses.replace(made.experiments[0], cases=(busy,)),))
+    times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 40e-6}
+    (claim,) = judge_run(changed, records_of(changed, times, noise=0.0001)).experiments[0].claims
+    speedup = claim.verdicts[SMALL.name].speedup
+    assert speedup
+    assert speedup.widths
+    assert speedup.widths.sessions == pytest.approx(NORMAL_QUANTILE * least)
+
+
 def test_the_ratio_stays_and_the_runs_own_interval_stays_known() -> None:
-    speedup = widened(CALM, one_draw=True)
+    speedup = widened(CALM, SESSION_FLOOR, one_draw=True)
     assert speedup.ratio == CALM.ratio
     assert speedup.of_run_alone == pytest.approx((CALM.low, CALM.high))
     assert CALM.of_run_alone == (CALM.low, CALM.high)
 
 
 def test_one_draw_takes_in_other_draws() -> None:
-    speedup = widened(CALM, one_draw=True)
+    speedup = widened(CALM, SESSION_FLOOR, one_draw=True)
     assert speedup.widths is not None
     assert speedup.widths.draws == pytest.approx(NORMAL_QUANTILE * DRAW_SPREAD)
     assert half_width(speedup) > 0.19
-    assert speedup.widths.apart_from_draws == pytest.approx(half_width(widened(CALM)))
+    assert speedup.widths.apart_from_draws == pytest.approx(half_width(widened(CALM, SESSION_FLOOR)))
 
 
 @pytest.mark.parametrize(("ratio", "added"), [(1.0, 0), (1.004, 0), (1.02, 0.0148), (1 / 1.02, 0.0148)])
 def test_a_control_adds_what_it_differs_by_beyond_its_own_interval(ratio: float, added: float) -> None:
     control = of((ratio,) * 5)
-    assert half_width(widened(CALM, control)) == pytest.approx(half_width(widened(CALM)) + added, abs=1e-4)
+    assert half_width(widened(CALM, SESSION_FLOOR, control)) == pytest.approx(
+        half_width(widened(CALM, SESSION_FLOOR)) + added, abs=1e-4
+    )
 
 
 def plan(recompiles: bool = True, fresh: bool = False, schema: int = 6, technique: str = "It doubles.") -> Plan:

@@ -71,7 +71,10 @@ def policy_page() -> dict[str, Any]:
         "early": per_cent(precision.EARLY_CONFIDENCE, 1),
         "wrong_of_many": f"{MANY * (1 - statistics.DECIDING_CONFIDENCE) / 2:.0f} of {MANY:,}",
         "marks": tuple(judge.MARKS.items()),
-        "sources": (("Between sessions", widening.SESSION_SOURCE), ("Between choices", widening.DRAW_SOURCE)),
+        "sources": (
+            ("Between sessions", f"{widening.SESSION_SOURCE} {widening.BUSY_SESSION_SOURCE}"),
+            ("Between choices", widening.DRAW_SOURCE),
+        ),
         "traffic_rules": tuple((str(status), text) for status, text in judge_traffic.TRAFFIC_RULES.items()),
         "memory_rules": tuple((str(status), text) for status, text in judge_memory.MEMORY_RULES.items()),
         "example": tuple(_example()),
@@ -101,7 +104,9 @@ CONSTANTS = (
     ("Largest share of void samples, or of spoiled rounds", per_cent(excluded_rounds.LARGEST_DROPPED_SHARE)),
     (
         "Standard deviation between sessions",
-        f"{widening.SESSION_SHARE:.2f} of that between sweeps, {per_cent(widening.SESSION_FLOOR, 2)} at least",
+        f"{widening.SESSION_SHARE:.2f} of that between sweeps, {per_cent(widening.SESSION_FLOOR, 2)} at least; "
+        f"{per_cent(widening.BUSY_SESSION_FLOOR, 1)} at least in cases of more than {widening.FEW_OPERATIONS:g} "
+        "floating-point operations a byte",
     ),
     ("Standard deviation between an autotuner's choices", per_cent(widening.DRAW_SPREAD)),
     ("Margin around parity that counts as a tie", TIE),
@@ -152,7 +157,7 @@ def _example() -> Iterator[str]:
     )  # fmt: skip
     control = _made_up((1.0, 1.001, 0.999, 1.002, 1.0))
     for ratios in ((1.17, 1.18, 1.18, 1.19, 1.18), (1.01, 1.0, 1.015, 1.01, 1.005), (1.01, 1.03, 1.02, 1.04, 1.02)):
-        speedup = widening.widened(_made_up(ratios), control)
+        speedup = widening.widened(_made_up(ratios), widening.SESSION_FLOOR, control)
         verdict = judge_case(calm, calm, speedup, USUAL_THRESHOLD, control)
         listed = ", ".join(f"{ratio:g}" for ratio in ratios)
         why = f"{verdict.status}, because {verdict.reason}" if verdict.reason else verdict.status

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from lab.definition.plan import PlannedClaim
+from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.evidence.record import Cell, Control, Sustained, Timing
 from lab.verdict.results import ExperimentResult
 from lab.website.figure import pointer
@@ -22,7 +22,7 @@ STEP_SHARE = 0.78
 RESOLUTION_SECONDS = 1e-10
 NORMAL_QUANTILE = 1.96
 SESSION_SHARE = 0.40
-SESSION_FLOOR = 0.0015
+SESSION_FLOOR, BUSY_SESSION_FLOOR, FEW_OPERATIONS = 0.0015, 0.0060, 2.0
 DRAW_SPREAD = 0.10
 FEWEST_FOR_P95 = 100
 SHOWN, DECIDING = 0.95, 0.98  # confidence of the intervals that are published, and of those that decide
@@ -56,17 +56,19 @@ def interval(
     baseline: Sequence[Sweep],
     subject: Sequence[Sweep],
     step_seconds: float,
+    session_floor: float,
     control: tuple[float, float] = (0.0, 0.0),
     one_draw: bool = False,
 ) -> tuple[float, float, float]:
     """Ratio, lower and upper end: how many times as fast the subject is. Sweeps and rounds are paired by position.
 
-    The interval holds on any board of the GPU model. `control` is the `centre_and_half_width` of a profile over
+    The interval holds on any board of the GPU model. `session_floor` is the least standard deviation between sessions;
+    `control` is the `centre_and_half_width` of a profile over
     itself; `one_draw` says that one choice of an autotuner served all sweeps.
     """
     centre, half = centre_and_half_width(baseline, subject, step_seconds)
     effects = _effects(baseline, subject)
-    session = NORMAL_QUANTILE * max(SESSION_FLOOR, SESSION_SHARE * deviation(effects))
+    session = NORMAL_QUANTILE * max(session_floor, SESSION_SHARE * deviation(effects))
     draw = NORMAL_QUANTILE * DRAW_SPREAD if one_draw else 0.0
     half = math.sqrt(half**2 + session**2 + draw**2) + max(0.0, abs(control[0]) - control[1])
     return math.exp(centre), math.exp(centre - half), math.exp(centre + half)
@@ -211,7 +213,12 @@ def _speedup(
             control = centre_and_half_width(slow, fast, step)
     one_draw = claim.baseline in result.drawn_once or claim.subject in result.drawn_once
     slow, fast, step = _paired(result, baseline, subject, claim.scope, step_seconds)
-    return interval(slow, fast, step, control, one_draw), len(slow)
+    return interval(slow, fast, step, _session_floor(result.plan.case(case)), control, one_draw), len(slow)
+
+
+def _session_floor(case: PlannedCase) -> float:
+    few = case.flops <= FEW_OPERATIONS * (case.read_bytes + case.written_bytes)
+    return SESSION_FLOOR if few else BUSY_SESSION_FLOOR
 
 
 def _paired(
