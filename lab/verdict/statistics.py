@@ -47,6 +47,7 @@ class HalfWidths:
 
     run: float  # of this run alone
     sessions: float  # between sessions and boards
+    least_sessions: float  # what these differ by whatever the sweeps are
     draws: float  # between draws of an autotuner, where one served all sweeps
     control: float  # by how much the A/A control differed from itself beyond its own interval
 
@@ -57,6 +58,11 @@ class HalfWidths:
     @property
     def whole(self) -> float:
         return math.hypot(self.run, self.sessions, self.draws) + self.control
+
+    @property
+    def of_a_sweep(self) -> float:
+        """What one sweep may differ by from such a sweep on another board, beside its own scatter."""
+        return math.hypot(self.least_sessions, self.draws) + self.control
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

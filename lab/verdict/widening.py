@@ -65,6 +65,7 @@ def widened(speedup: Speedup, floor: float, control: Speedup | None = None, one_
     widths = HalfWidths(
         run=math.log(speedup.high / speedup.low) / 2,
         sessions=NORMAL_QUANTILE * max(floor, SESSION_SHARE * _spread(speedup)),
+        least_sessions=NORMAL_QUANTILE * floor,
         draws=NORMAL_QUANTILE * DRAW_SPREAD if one_draw else 0.0,
         control=_excess(control) if control else 0.0,
     )

@@ -161,7 +161,7 @@ def test_every_mark_is_explained() -> None:
     assert {*verdict.mark.split(", "), "equivalent"} == set(MARKS)
 
 
-DRAWN = HalfWidths(run=0.005, sessions=0.003, draws=0.196, control=0.0)
+DRAWN = HalfWidths(run=0.005, sessions=0.003, least_sessions=0.003, draws=0.196, control=0.0)
 
 
 def test_one_draw_is_a_mark_and_what_it_leaves_open_is_no_noise() -> None:
@@ -232,7 +232,7 @@ def test_no_more_sweeps_are_advised_than_a_run_may_have() -> None:
 def test_a_floor_that_no_sweep_can_lower_is_not_answered_with_more_sweeps() -> None:
     bound = ratio(1.02 * 1.003, half_width=0.005, floor=0.004)
     assert "boards and sessions differ by more than the distance to the threshold" in judged(bound).reason
-    between = HalfWidths(run=0.004, sessions=0.004, draws=0.0, control=0.0)
+    between = HalfWidths(run=0.004, sessions=0.004, least_sessions=0.003, draws=0.0, control=0.0)
     bound = ratio(1.02 * 1.003, half_width=0.0057, widths=between)
     assert "more sweeps would not settle it" in judged(bound).reason
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -20,7 +21,8 @@ Sweep = Sequence[Block]  # the rounds of a cell that count, each a block of samp
 SMALLEST_HALF_WIDTH = 0.001
 STEP_SHARE = 0.78
 RESOLUTION_SECONDS = 1e-10
-NORMAL_QUANTILE = 1.96
+NORMAL_QUANTILE, DECIDING_QUANTILE = 1.96, 2.3263
+FEWEST_UNANIMOUS = 7
 SESSION_SHARE = 0.40
 SESSION_FLOOR, BUSY_SESSION_FLOOR, FEW_OPERATIONS = 0.0015, 0.0060, 2.0
 DRAW_SPREAD = 0.10
@@ -108,6 +110,18 @@ def deciding(ratio: float, low: float, high: float, sweeps: int) -> tuple[float,
     return ratio * math.exp(-half), ratio * math.exp(half)
 
 
+def of_all_sweeps(
+    effects: Sequence[float], session_floor: float, control: tuple[float, float], one_draw: bool
+) -> tuple[float, float]:
+    """The thresholds that every sweep reaches, and that none reaches, by more than boards differ."""
+    if len(effects) < FEWEST_UNANIMOUS:
+        return 0.0, math.inf
+    draw = DRAW_SPREAD if one_draw else 0.0
+    shown = NORMAL_QUANTILE * math.hypot(session_floor, draw) + max(0.0, abs(control[0]) - control[1])
+    boards = shown * DECIDING_QUANTILE / NORMAL_QUANTILE
+    return math.exp(min(effects) - boards), math.exp(max(effects) + boards)
+
+
 def student_half_width(values: Sequence[float]) -> float:
     """Half of the 95 % interval of their mean."""
     return student_quantile(len(values) - 1) * deviation(values) / math.sqrt(len(values))
@@ -163,6 +177,17 @@ Timed = Cell | Control
 ROUNDING = 2e-6  # seven digits are published, and the second computation rounds otherwise
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Again:
+    """A speed-up, and what decides a verdict: the deciding interval, or that all sweeps are on one side."""
+
+    ratio: float
+    low: float
+    high: float
+    deciding: tuple[float, float]
+    of_all_sweeps: tuple[float, float]
+
+
 def recomputed(result: ExperimentResult, data: Mapping[str, Any], place: str) -> Iterator[Mismatch]:
     """Every p50, p95, time back to back, and speed-up with its interval that differs from what is computed here, and
     every verdict that the deciding interval contradicts."""
@@ -183,10 +208,10 @@ def recomputed(result: ExperimentResult, data: Mapping[str, Any], place: str) ->
     for claim in result.plan.claims:
         for case_name, said in data["claims"][claim.name]["cases"].items():
             if claim.measure == "speedup" and "ratio" in said:
-                (ratio, low, high), sweeps = _speedup(result, claim, case_name, steps[claim.scope])
+                anew = _speedup(result, claim, case_name, steps[claim.scope])
                 at = ("claims", claim.name, "cases", case_name)
-                yield from _compare(said, {"ratio": ratio, "low": low, "high": high}, place, at)
-                yield from _at_odds(said["status"], deciding(ratio, low, high, sweeps), claim.threshold, place, at)
+                yield from _compare(said, {"ratio": anew.ratio, "low": anew.low, "high": anew.high}, place, at)
+                yield from _at_odds(said["status"], anew, claim.threshold, place, at)
 
 
 def _sustained(lasting: Sustained, flops: int) -> dict[str, float | None]:
@@ -198,10 +223,7 @@ def _sustained(lasting: Sustained, flops: int) -> dict[str, float | None]:
     return {"seconds": seconds, "flops_per_second": flops / seconds if seconds else None}
 
 
-def _speedup(
-    result: ExperimentResult, claim: PlannedClaim, case: str, step_seconds: float
-) -> tuple[tuple[float, float, float], int]:
-    """With the number of sweeps that it is of."""
+def _speedup(result: ExperimentResult, claim: PlannedClaim, case: str, step_seconds: float) -> Again:
     baseline, subject = (result.cells[case, name].cells for name in (claim.baseline, claim.subject))
     controls = result.controls.get(case, ())
     control = (0.0, 0.0)
@@ -213,7 +235,15 @@ def _speedup(
             control = centre_and_half_width(slow, fast, step)
     one_draw = claim.baseline in result.drawn_once or claim.subject in result.drawn_once
     slow, fast, step = _paired(result, baseline, subject, claim.scope, step_seconds)
-    return interval(slow, fast, step, _session_floor(result.plan.case(case)), control, one_draw), len(slow)
+    floor = _session_floor(result.plan.case(case))
+    ratio, low, high = interval(slow, fast, step, floor, control, one_draw)
+    return Again(
+        ratio=ratio,
+        low=low,
+        high=high,
+        deciding=deciding(ratio, low, high, len(slow)),
+        of_all_sweeps=of_all_sweeps(_effects(slow, fast), floor, control, one_draw),
+    )
 
 
 def _session_floor(case: PlannedCase) -> float:
@@ -276,11 +306,9 @@ def _compare(
             yield Mismatch(where, f"published is {published}, computed again it is {value}")
 
 
-def _at_odds(
-    status: str, ends: tuple[float, float], threshold: float, place: str, at: Iterable[str]
-) -> Iterator[Mismatch]:
-    """A verdict that the interval that decides contradicts, whatever the rules are in detail."""
-    low, high = ends
+def _at_odds(status: str, again: Again, threshold: float, place: str, at: Iterable[str]) -> Iterator[Mismatch]:
+    """A verdict that neither the interval that decides nor all sweeps bear, whatever the rules are in detail."""
+    low, high = max(again.deciding[0], again.of_all_sweeps[0]), min(again.deciding[1], again.of_all_sweeps[1])
     supported = status == "supported" and low < threshold * (1 - ROUNDING)
     refuted = status == "refuted" and high > threshold * (1 + ROUNDING)
     if supported or refuted:
