@@ -41,15 +41,16 @@ DOCTYPE = "<!doctype html>\n"
 # Before they are made fit for XML: an attribute without its value, and an element that is never closed.
 BARE = re.compile(rf"(<[a-z][a-z0-9]*{ATTRIBUTES}\s+[a-z][a-z-]*)(?=[\s>])")
 UNCLOSED = re.compile(rf"(<(?:{VOID})\b{ATTRIBUTES})\s*>")
+SPACES = " \t\n"  # of HTML; one that does not break is text
 CLOSED_IN_ITSELF = re.compile(rf"<(?!(?:{'|'.join(DRAWN - {'title'})})\b)[^<>]*/>")
-OTHER_REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|#34|#39);)|<!(?!doctype html>\n<html)|<\?|\r|\f")
+OTHER_REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|nbsp|#34|#39);)|<!(?!doctype html>\n<html)|<\?|\r|\f")
 
 
 def plain_tree(text: str) -> ET.Element | None:
     """The page's elements as html5lib has them (without namespaces for HTML's own); None where only that can say."""
     if not text.startswith(f"{DOCTYPE}<html") or OTHER_REFERENCE.search(text) or CLOSED_IN_ITSELF.search(text):
         return None
-    document = text.removeprefix(DOCTYPE)
+    document = text.removeprefix(DOCTYPE).replace("&nbsp;", "\N{NO-BREAK SPACE}")
     changed = 1
     while changed:
         document, changed = BARE.subn(r'\1=""', document)
@@ -65,7 +66,7 @@ def _plain(element: ET.Element, above: frozenset[str]) -> bool:
     """Whether everything in an element stays where it stands. `above` are those around it that others close."""
     tag = element.tag
     allowed = ONLY.get(tag, NOTHING if tag in TEXT_ALONE else ANYWHERE)
-    if tag in ONLY and any((text or "").strip() for text in (element.text, *(child.tail for child in element))):
+    if tag in ONLY and any((text or "").strip(SPACES) for text in (element.text, *(child.tail for child in element))):
         return False
     if tag == "script" and element.text:
         return False
