@@ -12,6 +12,7 @@ from typing import Any
 from lab.project import project
 
 
+@cache
 def source_of(function: FunctionType) -> str:
     """Of a function that an experiment defines; nothing of any other."""
     return textwrap.dedent(inspect.getsource(function)) if is_authored(function) else ""
@@ -27,18 +28,17 @@ def tree_of(function: FunctionType) -> ast.AST | None:
     if not is_authored(function):
         return None
     code = function.__code__
-    place = code.co_firstlineno, code.co_varnames[: code.co_argcount]
-    for node in ast.walk(_module(inspect.getfile(function))):
-        if not isinstance(node, ast.FunctionDef | ast.Lambda):
-            continue
-        if (node.lineno, tuple(each.arg for each in node.args.args)) == place:
-            return node
-    return None
+    return _definitions(inspect.getfile(function)).get((code.co_firstlineno, code.co_varnames[: code.co_argcount]))
 
 
 @cache
-def _module(path: str) -> ast.Module:
-    return ast.parse(Path(path).read_text(encoding="utf-8"))
+def _definitions(path: str) -> Mapping[tuple[int, tuple[str, ...]], ast.FunctionDef | ast.Lambda]:
+    """By their line and parameters; of those that share these, the outermost."""
+    found: dict[tuple[int, tuple[str, ...]], ast.FunctionDef | ast.Lambda] = {}
+    for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            found.setdefault((node.lineno, tuple(each.arg for each in node.args.args)), node)
+    return found
 
 
 def returned(function: FunctionType) -> ast.expr | None:

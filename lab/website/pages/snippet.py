@@ -240,12 +240,12 @@ def _reached(function: Any, before: frozenset[FunctionType] = frozenset()) -> It
                 yield from _reached(function.__globals__.get(name), before)
 
 
-def _globals(code: CodeType) -> Iterator[str]:
+@cache
+def _globals(code: CodeType) -> tuple[str, ...]:
     """The global names that code reads; an attribute of the same name is none."""
-    yield from dict.fromkeys(each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _globals(constant)
+    own = dict.fromkeys(each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
+    within = (_globals(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return (*own, *(name for names in within for name in names))
 
 
 def _helper(function: FunctionType) -> bool:
