@@ -66,6 +66,11 @@ def architecture(capability: int) -> str:
     return f"sm_{capability}a"
 
 
+def only_for(arch: str) -> str:
+    """nvcc's option to compile for this architecture alone; `-arch` compiles all once more, for its family's PTX."""
+    return f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}"
+
+
 def missing_compiler() -> str:
     """Why no CUDA C++ can be compiled here; an empty string if nvcc is installed."""
     try:
@@ -111,7 +116,7 @@ def build_digest(name: str, element: torch.dtype, arch: str) -> str:
 
 
 def _compile(name: str, element: torch.dtype, arch: str, to: Path) -> None:
-    command = [nvcc(), *FLAGS, f"-arch={arch}", f"-DElement={ELEMENTS[element]}", "-o", to, SOURCES / f"{name}.cu"]
+    command = [nvcc(), *FLAGS, only_for(arch), f"-DElement={ELEMENTS[element]}", "-o", to, SOURCES / f"{name}.cu"]
     began = time.perf_counter()
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     if done.returncode != 0:
