@@ -16,6 +16,7 @@ from lab.verdict.judge import (
     judge_claim,
     mark_of_claim,
 )
+from lab.verdict.plain_words import in_words
 from lab.verdict.statistics import DECIDING_CONFIDENCE, HalfWidths, Latency, Speedup
 
 
@@ -243,6 +244,39 @@ def test_refutation_too_asks_that_all_sweeps_but_one_agree() -> None:
     assert verdict.status == Status.INCONCLUSIVE
     assert verdict.reason == "the interval is below the threshold, but only 3 of 5 sweeps are"
     assert judged(ratio(1.0, half_width=0.01, sweep_ratios=(0.98,) * 4 + (1.03,))).status == Status.REFUTED
+
+
+BOARDS = HalfWidths(run=0.1, sessions=0.05, least_sessions=0.003, draws=0.0, control=0.0)
+
+
+@pytest.mark.parametrize(
+    ("sweeps", "status", "says"),
+    [
+        ((1.05,) * 8 + (2.0,), Status.SUPPORTED, "every one of 9 sweeps reaches the threshold"),
+        ((0.95,) * 8 + (0.5,), Status.REFUTED, "none of 9 sweeps comes near the threshold"),
+        ((1.05,) * 6 + (2.0,), Status.SUPPORTED, "every one of 7 sweeps reaches the threshold"),
+        ((1.05,) * 5 + (2.0,), Status.RERUN_NOISE, "the threshold is inside the interval"),
+        ((1.05,) * 8 + (1.0,), Status.RERUN_NOISE, "the threshold is inside the interval"),
+        ((1.0235,) * 8 + (2.0,), Status.RERUN_NOISE, "the threshold is inside the interval"),
+        ((1.0237,) * 8 + (2.0,), Status.SUPPORTED, "every one of 9 sweeps"),
+    ],
+)  # boards alone may differ by 0.3 % × 1.19, and so 1.02 is reached from 1.0236 on
+def test_sweeps_that_all_agree_decide_where_one_makes_the_interval_wide(
+    sweeps: tuple[float, ...], status: Status, says: str
+) -> None:
+    verdict = judged(ratio(1.02, half_width=0.15, sweep_ratios=sweeps, widths=BOARDS))
+    assert verdict.status == status
+    assert verdict.reason.startswith(says)
+    assert ("size imprecise" in verdict.mark) == (status != Status.RERUN_NOISE)
+    assert in_words(verdict) == {
+        Status.SUPPORTED: "holds", Status.REFUTED: "does not hold", Status.RERUN_NOISE: "too noisy to call",
+    }[status]  # fmt: skip
+
+
+def test_one_choice_of_an_autotuner_is_no_agreement() -> None:
+    drawn = dataclasses.replace(BOARDS, run=0.01, sessions=0.005, draws=0.196)
+    once = judged(ratio(1.2, half_width=0.21, sweep_ratios=(1.2,) * 9, widths=drawn))
+    assert once.status == Status.INCONCLUSIVE
 
 
 S, R, I, N, E, X = (  # noqa: E741

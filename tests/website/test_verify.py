@@ -437,7 +437,7 @@ def test_an_interval_by_hand():
     """Two sweeps of one round: logarithms 0.2 and 0.3, so a mean of 0.25 with 12.706 × 0.05 of the run and 1.96 × 0.4 ×
     0.0707 between sessions beside it, in quadrature."""
     baseline, subject = [[[1.2214028e-3]], [[1.3498588e-3]]], [[[1e-3]], [[1e-3]]]
-    ratio, low, high = interval(baseline, subject, 0.0)
+    ratio, low, high = interval(baseline, subject, 0.0, 0.0015)
     assert (ratio, low, high) == pytest.approx((1.28403, 0.67860, 2.42959), rel=1e-4)
 
 
@@ -449,7 +449,7 @@ def test_the_interval_that_decides_by_hand():
 
 def test_the_clocks_step_widens_an_interval_that_is_narrower():
     """Nothing varies, and a step of a tenth of the shorter time leaves 7.8 % open on either side."""
-    widened = interval([[[2e-6]], [[2e-6]]], [[[1e-6]], [[1e-6]]], 1e-7)
+    widened = interval([[[2e-6]], [[2e-6]]], [[[1e-6]], [[1e-6]]], 1e-7, 0.0015)
     half = math.hypot(math.log(1.078), 1.96 * 0.0015)
     assert widened == pytest.approx((2.0, 2 * math.exp(-half), 2 * math.exp(half)))
 
@@ -457,7 +457,7 @@ def test_the_clocks_step_widens_an_interval_that_is_narrower():
 def test_a_control_and_a_single_draw_widen_an_interval():
     """Nothing varies: 0.1 % of the run and 1.96 × 0.15 % between sessions; 19.6 % more between draws, in quadrature;
     and what the control is off by beyond its own interval."""
-    still = [[[2e-6]], [[2e-6]]], [[[1e-6]], [[1e-6]]], 0.0
+    still = [[[2e-6]], [[2e-6]]], [[[1e-6]], [[1e-6]]], 0.0, 0.0015
     alone = math.hypot(0.001, 1.96 * 0.0015)
     assert interval(*still)[2] == pytest.approx(2 * math.exp(alone))
     assert interval(*still, one_draw=True)[2] == pytest.approx(2 * math.exp(math.hypot(alone, 0.196)))
@@ -515,6 +515,14 @@ def test_nor_does_a_verdict_that_the_interval_does_not_bear(tmp_path, monkeypatc
     directory = measured_run(tmp_path, near)
     assert recomputed_lines(directory) == []
     monkeypatch.setattr(judge, "DECIDING_CONFIDENCE", 0.5)
+    assert any("/status: is supported, with a deciding interval of " in line for line in recomputed_lines(directory))
+
+
+def test_nor_does_one_that_too_few_sweeps_agree_on(tmp_path, monkeypatch):
+    near = {name: 1.05 * 20e-6 if name == "torch-baseline" else 20e-6 for name in TIMES}
+    directory = measured_run(tmp_path, near, sweeps=3, noise=0.03)
+    assert recomputed_lines(directory) == []
+    monkeypatch.setattr(judge, "FEWEST_UNANIMOUS", 3)
     assert any("/status: is supported, with a deciding interval of " in line for line in recomputed_lines(directory))
 
 

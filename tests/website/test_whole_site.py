@@ -136,7 +136,8 @@ def outline(tree: ET.Element) -> list[tuple[str, list[str], int]]:
         "<p><ul><li>x</li></ul></p>", "<p><span><div>x</div></span></p>", "<ul><li>x<li>y</ul>", "<p>x", "<b>x</p></b>",
         "<table><tr><td>x</td></tr></table>", "<table><tbody>x</tbody></table>", "<div/>",
         '<a href="x"><b><a href="y">x</a></b></a>', "<h2><h3>x</h3></h2>", "<br></br>", "a & b", "a &shy; b", "a < b",
-        '<p id="a" id="b">x</p>', "<svg><p>x</p></svg>", "<!-- x -->", "<script>x</script>", "<P>x</P>", "<li>x</li>", "<table>&nbsp;<tbody></tbody></table>",
+        '<p id="a" id="b">x</p>', "<svg><p>x</p></svg>", "<!-- x -->", "<script>x</script>", "<P>x</P>", "<li>x</li>",
+        "<table>&nbsp;<tbody></tbody></table>",
     ],
 )  # fmt: skip
 def test_what_only_a_parser_of_html_can_read_is_left_to_it(inside: str) -> None:
