@@ -79,7 +79,8 @@ def trust_page(data: Mapping[str, Any], tests: KnownAnswers | None = None) -> di
     face = (repeatability_part, power_part)
     folded = (same_part, repeats_part, neighbours_part, instruments_part, flush_part, canaries_part)
     return {
-        "lede": _lede(view), "missed": missed_goals(view), "errors": self_comparison_errors(view),
+        "lede": _lede(view), "missed": missed_goals(view), "repeated": bool(view.value("repeatability")),
+        "errors": self_comparison_errors(view),
         "moved": moved_times(view), "clocks": turned_claims(view), "changed": changed_part(view),
         "face": tuple(_dated(part, tests) for make in face if (part := make(view))["table"].rows),
         "folded": tuple(_dated(part, tests) for make in folded if (part := make(view))["table"].rows),
