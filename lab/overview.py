@@ -10,7 +10,7 @@ from lab.verdict.ceilings import Ceilings, ceiling_gap
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.estimates import Estimates
 from lab.verdict.neighbours import Neighbours
-from lab.verdict.plain_words import claim_word, in_words
+from lab.verdict.plain_words import STATUS_WORDS, claim_word, in_words
 from lab.verdict.pooled import Pooled
 from lab.verdict.repeatability import CHANGED, HOLDING, ZERO, Repeatability
 from lab.verdict.results import RunResult
@@ -229,7 +229,8 @@ def describe_pooled(pools: Sequence[Pooled]) -> Iterator[str]:
         if each.low is not None and each.high is not None:
             place = f"{each.place.claim} at {each.place.case}"
             said = f"{ratio(each.ratio, each.low, each.high)} {interval(each.low, each.high)}"
-            yield f"  {place}: {said} over {len(each.runs)} runs on {each.boards} boards"
+            word = f"{STATUS_WORDS[each.status]}, " if each.status else ""
+            yield f"  {place}: {word}{said} over {len(each.runs)} runs on {each.boards} boards"
 
 
 def describe_boards(spreads: Sequence[BoardSpread]) -> Iterator[str]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lab.verdict.judge import Verdict
+from lab.verdict.judge import Status, Verdict
 from lab.verdict.results import RunResult
-from lab.verdict.statistics import SMALLEST_HALF_WIDTH, Speedup, t_half_width
+from lab.verdict.statistics import DECIDING_CONFIDENCE, SMALLEST_HALF_WIDTH, Floats, Speedup, t_half_width
 from lab.verdict.widening import session_floor
 
 FEWEST_RUNS = 3
@@ -49,12 +49,14 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pooled:
-    """A speed-up over runs. `low` and `high` are None with fewer than three runs."""
+    """A speed-up over runs. `low` and `high` are None with fewer than three runs; `status`, what the rules say of the
+    claim by the runs' scatter alone, is None with fewer than three boards."""
 
     place: RepeatKey
     ratio: float
     low: float | None
     high: float | None
+    status: Status | None
     runs: tuple[str, ...]
     boards: int
 
@@ -68,14 +70,25 @@ def _pooled(place: RepeatKey, seen: Sequence[Seen]) -> Pooled:
     logs = np.log([each.speedup.ratio for each in seen])
     centre = float(logs.mean())
     half_width = max(t_half_width(logs), SMALLEST_HALF_WIDTH) if len(seen) >= FEWEST_RUNS else None
+    boards = board_count(seen)
     return Pooled(
         place=place,
         ratio=math.exp(centre),
         low=None if half_width is None else math.exp(centre - half_width),
         high=None if half_width is None else math.exp(centre + half_width),
+        status=_status(logs, place.threshold) if boards >= FEWEST_RUNS else None,
         runs=tuple(each.run_id for each in seen),
-        boards=board_count(seen),
+        boards=boards,
     )
+
+
+def _status(logs: Floats, threshold: float) -> Status:
+    """By the interval that decides, over runs: it needs no guess about what boards differ by, as that of one run does.
+    With three runs it is wide, and narrows where they agree."""
+    half_width = max(t_half_width(logs, DECIDING_CONFIDENCE), SMALLEST_HALF_WIDTH)
+    if logs.mean() - half_width >= math.log(threshold):
+        return Status.SUPPORTED
+    return Status.REFUTED if logs.mean() + half_width < math.log(threshold) else Status.INCONCLUSIVE
 
 
 def board_count(seen: Sequence[Seen]) -> int:

@@ -186,11 +186,11 @@ def over_sweeps(sweeps: Sequence[Sequence[float]], floor: float) -> Speedup | No
     )
 
 
-def t_half_width(values: Floats) -> float:
-    """Half-width of the 95 % Student interval of the mean of two or more values."""
+def t_half_width(values: Floats, confidence: float = CONFIDENCE) -> float:
+    """Half-width of the Student interval of the mean of two or more values."""
     deviations = values - _mean(values)
     deviation = math.sqrt(np.add.reduce(deviations * deviations) / (values.size - 1))
-    return _t_quantile(values.size - 1) * deviation / math.sqrt(values.size)
+    return _t_quantile(values.size - 1, confidence) * deviation / math.sqrt(values.size)
 
 
 def _mean(values: Floats) -> np.float64:

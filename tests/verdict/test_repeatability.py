@@ -9,6 +9,7 @@ from factory import FAST, LARGE, SMALL, machine, plan_of, profile, records_of, s
 
 from lab.definition.experiment import CEILINGS
 from lab.verdict.estimates import FLOORS, estimates
+from lab.verdict.judge import Status
 from lab.verdict.pooled import pooled
 from lab.verdict.repeatability import Kind, PairsOf, repeatability, runs_of_one_source
 from lab.verdict.results import RunResult, judge_run
@@ -115,6 +116,22 @@ def test_pooled_runs_have_the_students_interval_over_runs() -> None:
     assert pool.high is not None
     assert math.log(pool.high / pool.low) / 2 == pytest.approx(4.303 * logs.std(ddof=1) / math.sqrt(3), rel=0.05)
     assert (len(pool.runs), pool.boards, pool.place.case) == (3, 3, SMALL.name)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "status"),
+    [
+        ((1.20, 1.21, 1.25), Status.SUPPORTED),
+        ((1.001, 1.000, 0.999), Status.REFUTED),
+        ((1.03, 1.04, 1.05), Status.INCONCLUSIVE),  # 95 % of the mean lies above 1.02, but not 98 %
+        ((1.00, 1.02, 1.04), Status.INCONCLUSIVE),
+    ],
+)
+def test_runs_on_three_boards_decide_by_their_own_scatter(ratios: tuple[float, ...], status: Status) -> None:
+    together = [run(f"r{ratio * 1000:.0f}", ratio, board=f"{ratio}") for ratio in ratios]
+    assert [each.status for each in pooled(together)] == [status]
+    one_board = [run(f"r{ratio * 1000:.0f}", ratio) for ratio in ratios]
+    assert [each.status for each in pooled(one_board)] == [None]
 
 
 def test_two_runs_have_a_mean_and_no_interval_and_one_has_nothing() -> None:

@@ -151,7 +151,7 @@ def test_a_claim_shows_what_its_runs_say_together() -> None:
     (together,) = pooled(ALIKE)
     item = shown(ALIKE[-1])
     said = pooled_sentence(trust, item, item.plan.claims[0], SMALL.name)
-    assert text_of(said).startswith(("3 runs on 3 boards: 1.49", "3 runs on 3 boards: 1.50"))
+    assert text_of(said).startswith(("3 runs on 3 boards: holds, 1.49", "3 runs on 3 boards: holds, 1.50"))
     figures = figures_of(said)
     assert [figure.value for figure in figures[:2]] == [3, 3]
     assert figures[2].value == DataView(trust).value(*figures[2].source.partition("#")[2].split("/")[1:])
@@ -166,7 +166,7 @@ def test_runs_of_one_board_and_runs_on_another_model_are_reported_apart() -> Non
     one_board = [run_of(name, seed=number, board="one") for number, name in enumerate(("a", "b", "c"))]
     item = shown(one_board[-1])
     claim = item.plan.claims[0]
-    assert " runs on 1 board: " in text_of(pooled_sentence(trust_of(*one_board), item, claim, SMALL.name))
+    assert " runs on 1 board: 1." in text_of(pooled_sentence(trust_of(*one_board), item, claim, SMALL.name))
     elsewhere = shown(run_of("a", gpu="NVIDIA H100 80GB HBM3"))
     assert pooled_sentence(trust_of(*one_board), elsewhere, claim, SMALL.name) == ()
 
@@ -177,9 +177,9 @@ def test_a_run_that_is_not_among_the_pooled_ones_shows_their_pool_with_its_date(
     claim = later.plan.claims[0]
     day = ALIKE[-1].finished_utc[:10]
     said = text_of(other_pool_sentence(trust, later, claim, SMALL.name))
-    assert said.startswith(f"Apart from this run, 3 runs of one source on 3 boards, the last on {day}: 1.")
+    assert said.startswith(f"Apart from this run, 3 runs of one source on 3 boards, the last on {day}: holds, 1.")
     of_another = text_of(other_pool_sentence(trust, elsewhere, claim, SMALL.name))
-    assert f" on 3 boards of NVIDIA H200, the last on {day}: 1." in of_another
+    assert f" on 3 boards of NVIDIA H200, the last on {day}: holds, 1." in of_another
     stricter = dataclasses.replace(claim, threshold=1.4)
     assert other_pool_sentence(trust, later, stricter, SMALL.name) == ()
     assert other_pool_sentence(trust_of(*ALIKE[:2]), later, claim, SMALL.name) == ()

@@ -103,7 +103,7 @@ def _pooled_data(cases: Sequence[Pooled], finished_utc: Mapping[str, str]) -> di
             claims.setdefault(each.place.claim, {})[each.place.case] = {
                 "ratio": each.ratio, "low": each.low, "high": each.high, "boards": each.boards, "runs": each.runs,
                 "run_count": len(each.runs), "last_utc": max(finished_utc[run] for run in each.runs),
-                "scope": each.place.scope, "threshold": each.place.threshold,
+                "scope": each.place.scope, "threshold": each.place.threshold, "status": each.status,
             }  # fmt: skip
     return data
 

@@ -23,7 +23,8 @@ TRUST = f"{SITE}trust/data.json#"
 
 
 def pooled_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> Sentence:
-    """'3 runs on 3 boards: 1.18× [1.16, 1.20]', into `TRUST`; nothing where the run shown is not one of three or more.
+    """'3 runs on 3 boards: holds, 1.18× [1.16, 1.20]', into `TRUST`; nothing where the run shown is not one of three or
+    more.
 
     `trust`: lab.website.data.published_trust; empty in a preview.
     """
@@ -53,6 +54,7 @@ def _over_runs(view: DataView, close: str, which: str = "") -> Sentence:
     parts = (
         view.figure("run_count"), f" runs{which} on ", view.figure("boards"),
         f" board{'s' if view.value('boards') != 1 else ''}{close}",
+        f"{verdict_word(status)}, " if (status := view.value("status")) else "",
         view.figure("ratio", show=lambda value: format.ratio(value, low, high, asked)), " ",
         view.figure("low", show=lambda value: format.interval(value, high, asked)),
     )  # fmt: skip
