@@ -75,7 +75,11 @@ def _session_share(pairs: Sequence[tuple[Seen, Seen]]) -> float | None:
 def _sessions(places: Mapping[RepeatKey, Sequence[Seen]]) -> Iterator[Sessions]:
     groups: dict[float, list[Sequence[Seen]]] = {}
     for place, seen in places.items():
-        if len(seen) > 1 and place.experiment != CEILINGS and not any(each.compiled for each in seen):
+        if (
+            len(seen) > 1
+            and place.experiment != CEILINGS
+            and not any(each.compiled or each.verdict.one_draw for each in seen)
+        ):
             groups.setdefault(seen[0].session_floor, []).append(seen)
     for floor, comparisons in sorted(groups.items()):
         pairs = [pair for seen in comparisons for pair in itertools.combinations(seen, 2)]

@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import NormalDist
 
 from lab.verdict.excluded_rounds import LARGEST_DROPPED_SHARE
 from lab.verdict.statistics import CONFIDENCE, DECIDING_CONFIDENCE, HalfWidths, Latency, Speedup, per_cent
@@ -28,11 +27,10 @@ POLICY_HISTORY = {
     "shown decides, instead of Holm's correction. With the correction a case that was added could leave another case "
     "undecided. Simulated code that is compiled in every sweep, and differs by 10 % then, was decided at a true 1.2× "
     "in 81 % of comparisons among 3 and in 9 % among 100, and is now in 71 % of any number.",
-    6: "Intervals of matrix products, attention and decoding are wider. Repeats on four H200 boards showed that boards "
-    "differ in them four times as much as in norms, RoPE and activations: one verdict that held on two boards was "
-    "reversed on a third. And where all of seven sweeps or more are on one side of the threshold, the interval need "
-    "not be: one slow kernel among those that a compiler chose makes it wide, in one run and not in the next, and "
-    "verdicts about compiled code changed in a fifth of the repeats.",
+    6: "Intervals of matrix products, attention and decoding are wider. On four H200 boards repeats of these differed "
+    "by 0.5 %, those of norms, RoPE and activations by 0.2 %; one verdict that held on two boards was reversed on a "
+    "third. And where an interval is wide, nine sweeps that all agree decide without it: one slow kernel among those "
+    "that a compiler chose made it wide, in one run and not in the next, so that a fifth of such verdicts changed.",
 }
 POLICY_VERSION = max(POLICY_HISTORY)
 FEWEST_SWEEPS = 3
@@ -40,11 +38,10 @@ FULL_SWEEPS = 5
 NOISY_RATIO = 1.20
 WIDEST_HALF_WIDTH = 0.02
 EQUIVALENCE_MARGIN = 0.02
-FEWEST_UNANIMOUS = 7  # sweeps: with as many, chance alone puts all on one side once in 128 times
-NORMAL_SHOWN, NORMAL_DECIDING = (NormalDist().inv_cdf((1 + level) / 2) for level in (CONFIDENCE, DECIDING_CONFIDENCE))
+FEWEST_UNANIMOUS = 9  # sweeps: if they were independent, chance would put all on one side once in 512 times
 MOST_SWEEPS_TO_ADVISE = 60  # as many as a run may have
 ONE_DRAW, IMPRECISE, NOISY, PROVISIONAL = "one draw", "size imprecise", "noisy", "provisional"
-EVERY, NONE = "every one of", "none of"  # how the reason begins where sweeps decide and not the interval
+UNANIMOUS = "all sweeps agree"
 # How the reason begins where the interval that is shown would decide.
 CLEAR_AS_SHOWN = (
     f"the {per_cent(CONFIDENCE)} interval is clear of the threshold, but not the {per_cent(DECIDING_CONFIDENCE)} "
@@ -92,14 +89,15 @@ RULES = (
     (
         Status.SUPPORTED,
         f"The lower end of the {per_cent(DECIDING_CONFIDENCE)} interval reaches the threshold, and at most one sweep "
-        f"disagrees. That interval is wider than the {per_cent(CONFIDENCE)} interval on the pages. Or there are "
-        f"{FEWEST_UNANIMOUS} sweeps and more, and every one reaches the threshold by more than boards differ.",
+        f"disagrees. That interval is wider than the {per_cent(CONFIDENCE)} interval on the pages. Or the "
+        f"{per_cent(CONFIDENCE)} interval is wider than ±{per_cent(WIDEST_HALF_WIDTH)}, and each of {FEWEST_UNANIMOUS} "
+        "sweeps or more reaches the threshold by more than boards differ.",
     ),
     (
         Status.REFUTED,
         f"The upper end of the {per_cent(DECIDING_CONFIDENCE)} interval is below the threshold, and at most one sweep "
-        f"disagrees. Or there are {FEWEST_UNANIMOUS} sweeps and more, and every one is below the threshold by more "
-        "than boards differ.",
+        f"disagrees. Or the {per_cent(CONFIDENCE)} interval is wider than ±{per_cent(WIDEST_HALF_WIDTH)}, and each of "
+        f"{FEWEST_UNANIMOUS} sweeps or more is below the threshold by more than boards differ.",
     ),
     (
         Status.RERUN_NOISE,
@@ -113,6 +111,8 @@ MARKS = {
     "regressed": f"The claim fails, and the whole interval is more than {per_cent(EQUIVALENCE_MARGIN)} below parity.",
     ONE_DRAW: "A side is compiled or autotuned at run time, and one cache served all sweeps. Another choice of the "
     "autotuner may be faster or slower; the interval is wide enough for that.",
+    UNANIMOUS: "The interval leaves the claim open, and every sweep is on one side of the threshold. The verdict is "
+    "about a typical sweep, for example a typical compilation, and not about their mean.",
     IMPRECISE: f"The verdict is clear, but the interval is wider than ±{per_cent(WIDEST_HALF_WIDTH)}: we know on which "
     "side of the threshold the speed-up lies, and less well how large it is.",
     NOISY: f"A side's samples scatter (p95 / p50 is {NOISY_RATIO:.2f} or more), or the control's own interval is wider "
@@ -179,7 +179,7 @@ def judge_case(
     if dropped := _dropped(subject, baseline, spoiled_share):
         return Verdict(status=Status.RERUN_NOISE, reason=dropped, speedup=speedup)
     status, reason = _weigh(speedup, threshold)
-    marks = _marks(status, speedup, (subject, baseline), control)
+    marks = _marks(status, reason, speedup, (subject, baseline), control)
     return Verdict(status=status, reason=reason, speedup=speedup, mark=", ".join(marks), weighed=True)
 
 
@@ -241,17 +241,18 @@ def _weigh(speedup: Speedup, threshold: float) -> tuple[Status, str]:
 
 
 def _unanimous(speedup: Speedup, threshold: float) -> tuple[Status, str] | None:
-    """A sign test: what all sweeps say holds of a typical one, however far off some are. The interval of their mean
-    takes in a long tail on the side that makes the claim only truer."""
-    sweeps = len(speedup.sweep_ratios)
-    if sweeps < FEWEST_UNANIMOUS:
+    """A sign test: what all sweeps say holds of a typical one, however far off some are, and so however wide the
+    interval of their mean is. One choice of an autotuner that served all sweeps is no agreement."""
+    widths, sweeps = _widths(speedup), len(speedup.sweep_ratios)
+    wide = math.expm1(widths.apart_from_draws) > WIDEST_HALF_WIDTH
+    if sweeps < FEWEST_UNANIMOUS or widths.draws or not wide:
         return None
-    boards = math.exp(_widths(speedup).of_a_sweep * NORMAL_DECIDING / NORMAL_SHOWN)
-    wide = "threshold by more than boards differ; some are far off, and so the interval is wide"
+    boards = math.exp((widths.least_sessions + widths.control) * _stretch(speedup))
+    why = "the threshold by more than boards differ; they scatter, and so the interval of their mean is wide"
     if min(speedup.sweep_ratios) >= threshold * boards:
-        return Status.SUPPORTED, f"{EVERY} {sweeps} sweeps reaches the {wide}"
+        return Status.SUPPORTED, f"all {sweeps} sweeps reach {why}"
     if max(speedup.sweep_ratios) * boards < threshold:
-        return Status.REFUTED, f"{NONE} {sweeps} sweeps comes near the {wide}"
+        return Status.REFUTED, f"all {sweeps} sweeps are below {why}"
     return None
 
 
@@ -275,9 +276,13 @@ def _left_open_by_draws(speedup: Speedup, threshold: float) -> bool:
 def _decided_up_to(speedup: Speedup, threshold: float) -> float:
     """The half-width, of the logarithm's interval that is shown, up to which a ratio so near to the threshold is
     decided."""
+    return abs(math.log(speedup.ratio / threshold)) / _stretch(speedup)
+
+
+def _stretch(speedup: Speedup) -> float:
+    """By how much the interval that decides is wider than the one that is shown."""
     low, high = speedup.interval(DECIDING_CONFIDENCE)
-    wider = math.log(high / low) / math.log(speedup.high / speedup.low)
-    return abs(math.log(speedup.ratio / threshold)) / wider
+    return math.log(high / low) / math.log(speedup.high / speedup.low)
 
 
 def _widths(speedup: Speedup) -> HalfWidths:
@@ -286,13 +291,14 @@ def _widths(speedup: Speedup) -> HalfWidths:
     return speedup.widths or HalfWidths(run=run, sessions=0.0, least_sessions=0.0, draws=0.0, control=0.0)
 
 
-def _marks(status: Status, speedup: Speedup, sides: Sequence[Side], control: Speedup | None) -> list[str]:
+def _marks(status: Status, reason: str, speedup: Speedup, sides: Sequence[Side], control: Speedup | None) -> list[str]:
     ratios = [side.latency.noise_ratio if side.latency else None for side in sides]
     noisy = any(ratio is not None and ratio >= NOISY_RATIO for ratio in ratios)
     decided = status in (Status.SUPPORTED, Status.REFUTED)
     marks = {
         _against_parity(speedup): status == Status.REFUTED,
         ONE_DRAW: speedup.widths is not None and speedup.widths.draws > 0,
+        UNANIMOUS: decided and bool(reason),
         IMPRECISE: decided and speedup.half_width > WIDEST_HALF_WIDTH,
         NOISY: noisy or (control is not None and control.half_width > WIDEST_HALF_WIDTH),
         PROVISIONAL: None in ratios or control is None or len(speedup.sweep_ratios) < FULL_SWEEPS,

@@ -5,7 +5,7 @@ The rules' own names ("supported", "rerun-noise", …) stay in data, in CSV file
 
 from collections.abc import Iterable
 
-from lab.verdict.judge import CLEAR_AS_SHOWN, EQUIVALENCE_MARGIN, EVERY, NONE, Status, Verdict, is_tie
+from lab.verdict.judge import CLEAR_AS_SHOWN, EQUIVALENCE_MARGIN, UNANIMOUS, Status, Verdict, is_tie
 
 FASTER, TIE, SLOWER = "faster", "tie", "slower"
 HOLDS, FAILS, MIXED = "holds", "does not hold", "mixed"
@@ -49,11 +49,11 @@ def case_word(
         return STATUS_WORDS[status]
     if status is Status.INCONCLUSIVE and reason.startswith(CLEAR_AS_SHOWN):
         return UNDECIDED  # of a claim to keep up, say, whose interval is above 1: its size is not what is unclear
-    if reason.startswith((EVERY, NONE)):
-        return STATUS_WORDS[status]  # the interval may be on both sides of parity
     if low is None or high is None:
         instead = (word for each, word in INSTEAD.items() if each in mark.split(", "))
         return next(instead, STATUS_WORDS[status])
+    if UNANIMOUS in mark.split(", ") and low <= 1 <= high:
+        return STATUS_WORDS[status]
     return _speed(status, low, high)
 
 

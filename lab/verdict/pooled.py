@@ -76,7 +76,7 @@ def _pooled(place: RepeatKey, seen: Sequence[Seen]) -> Pooled:
         ratio=math.exp(centre),
         low=None if half_width is None else math.exp(centre - half_width),
         high=None if half_width is None else math.exp(centre + half_width),
-        status=_status(logs, place.threshold) if boards >= FEWEST_RUNS else None,
+        status=_status(logs, place.threshold) if min(boards, len(seen)) >= FEWEST_RUNS else None,
         runs=tuple(each.run_id for each in seen),
         boards=boards,
     )

@@ -59,11 +59,6 @@ class HalfWidths:
     def whole(self) -> float:
         return math.hypot(self.run, self.sessions, self.draws) + self.control
 
-    @property
-    def of_a_sweep(self) -> float:
-        """What one sweep may differ by from such a sweep on another board, beside its own scatter."""
-        return math.hypot(self.least_sessions, self.draws) + self.control
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Speedup:

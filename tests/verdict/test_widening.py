@@ -50,10 +50,12 @@ def test_restless_sweeps_have_a_share_of_what_differs_between_them() -> None:
 @pytest.mark.parametrize(("operations_a_byte", "least"), [
     (0, SESSION_FLOOR), (FEW_OPERATIONS, SESSION_FLOOR), (FEW_OPERATIONS + 1, BUSY_SESSION_FLOOR),
 ])  # fmt: skip
-def test_cases_of_many_operations_a_byte_differ_more_between_boards(operations_a_byte: float, least: float) -> None:
+def test_cases_of_many_operations_for_each_result_differ_more_between_boards(
+    operations_a_byte: float, least: float
+) -> None:
     made = plan_of(experiments=[small_experiment()])
     (case,) = (each for each in made.experiments[0].cases if each.name == SMALL.name)
-    busy = dataclasses.replace(case, flops=int(operations_a_byte * case.least_bytes))
+    busy = dataclasses.replace(case, flops=int(operations_a_byte * case.written_bytes))
     changed = dataclasses.replace(made, experiments=(dataclasses.replace(made.experiments[0], cases=(busy,)),))
     times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 40e-6}
     (claim,) = judge_run(changed, records_of(changed, times, noise=0.0001)).experiments[0].claims

@@ -80,10 +80,10 @@ def test_repeated_runs_are_counted_by_gpu_model_and_met_goals_are_said_to_be() -
 def test_goals_that_are_missed_are_named_with_figure_and_goal() -> None:
     said = [text_of(goal) for goal in missed_goals(DataView(trust_of(run_of("a"), run_of("b", fast=70e-6))))]
     assert said == [
-        "Fixed kernels on an H200: 0.0 % of the intervals hold the other run's speed-up, goal at least 85 %",
-        "Fixed kernels on an H200: 0.0 % of the pairs agree within error, goal at least 93 %",
-        "Fixed kernels on an H200: 100.0 % of the verdicts changed, goal at most 4 %",
-        "Fixed kernels on an H200: 1 reversed, goal 0",
+        "Fixed kernels on H200: 0.0 % of the intervals hold the other run's speed-up, goal at least 85 %",
+        "Fixed kernels on H200: 0.0 % of the pairs agree within error, goal at least 93 %",
+        "Fixed kernels on H200: 100.0 % of the verdicts changed, goal at most 4 %",
+        "Fixed kernels on H200: 1 reversed, goal 0",
     ]
 
 
@@ -136,9 +136,9 @@ def test_where_runs_of_one_source_were_repeated_the_page_begins_with_them() -> N
     """Which is what a reader wants to know of a verdict; changed kernels come after it."""
     opening = "Claims at a case whose verdict changed when a run of the same source was repeated. Fixed kernels: "
     alike = text_of(trust_page(trust_of(*ALIKE))["lede"])
-    assert alike.startswith(f"{opening}0 of 3 on an H200. None of these went from “holds” to “does not hold”")
+    assert alike.startswith(f"{opening}0 of 3 on H200. None of these went from “holds” to “does not hold”")
     turned = text_of(trust_page(trust_of(run_of("a"), run_of("b", fast=70e-6)))["lede"])
-    assert turned.startswith(f"{opening}1 of 1 on an H200. Over all runs ")
+    assert turned.startswith(f"{opening}1 of 1 on H200. Over all runs ")
 
 
 def test_without_a_repeat_the_table_has_no_rows() -> None:

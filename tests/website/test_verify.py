@@ -28,7 +28,7 @@ from lab.website.data.published import experiment_data
 from lab.website.site import build_site
 from lab.website.verification import files
 from lab.website.verification import verify as verification
-from lab.website.verification.again import deciding, interval, p50_and_p95, recomputed, student_quantile
+from lab.website.verification.again import deciding, interval, of_all_sweeps, p50_and_p95, recomputed, student_quantile
 from lab.website.verification.figures import Data, check_page, misread
 from lab.website.verification.files import check_manifest, load_published
 from lab.website.verification.verify import verify
@@ -515,7 +515,7 @@ def test_nor_does_a_verdict_that_the_interval_does_not_bear(tmp_path, monkeypatc
     directory = measured_run(tmp_path, near)
     assert recomputed_lines(directory) == []
     monkeypatch.setattr(judge, "DECIDING_CONFIDENCE", 0.5)
-    assert any("/status: is supported, with a deciding interval of " in line for line in recomputed_lines(directory))
+    assert any("/status: is supported, with " in line for line in recomputed_lines(directory))
 
 
 def test_nor_does_one_that_too_few_sweeps_agree_on(tmp_path, monkeypatch):
@@ -523,7 +523,33 @@ def test_nor_does_one_that_too_few_sweeps_agree_on(tmp_path, monkeypatch):
     directory = measured_run(tmp_path, near, sweeps=3, noise=0.03)
     assert recomputed_lines(directory) == []
     monkeypatch.setattr(judge, "FEWEST_UNANIMOUS", 3)
-    assert any("/status: is supported, with a deciding interval of " in line for line in recomputed_lines(directory))
+    assert any("/status: is supported, with " in line for line in recomputed_lines(directory))
+
+
+def test_nor_does_one_that_is_left_open_where_all_decides(tmp_path, monkeypatch):
+    directory = measured_run(tmp_path, {name: 1.05 * 20e-6 if name == "torch-baseline" else 20e-6 for name in TIMES})
+    monkeypatch.setattr(judge, "DECIDING_CONFIDENCE", 0.999999)
+    assert any("/status: is inconclusive, with " in line for line in recomputed_lines(directory))
+
+
+def test_what_all_sweeps_reach_by_hand():
+    """With nine sweeps Student's quantiles are 2.896 and 2.306; boards may differ by 1.96 × 0.6 %, and the control by
+    1.5 % beyond its own interval."""
+    effects = [math.log(1.1)] * 8 + [math.log(2.0)]
+    boards = (1.96 * 0.006 + 0.015) * 2.896 / 2.306
+    ends = of_all_sweeps(effects, 0.006, (0.02, 0.005), one_draw=False)
+    assert ends == pytest.approx((1.1 * math.exp(-boards), 2.0 * math.exp(boards)), rel=1e-4)
+    assert of_all_sweeps(effects, 0.006, (0.02, 0.005), one_draw=True) == (0.0, math.inf)
+    assert of_all_sweeps(effects[1:], 0.006, (0.0, 0.0), one_draw=False) == (0.0, math.inf)
+
+
+def test_a_verdict_on_which_all_sweeps_agree_is_borne_out(tmp_path):
+    """Sweeps scatter so that their interval leaves 1.15 open, and all are above the threshold."""
+    near = {name: 1.15 * 20e-6 if name == "torch-baseline" else 20e-6 for name in TIMES}
+    directory = measured_run(tmp_path, near, sweeps=9, noise=0.3, seed=0)
+    verdicts = [v for c in load_run(directory).experiments[0].claims for v in c.verdicts.values()]
+    assert any("all sweeps agree" in verdict.mark for verdict in verdicts)
+    assert recomputed_lines(directory) == []
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------

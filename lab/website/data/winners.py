@@ -128,12 +128,9 @@ def grid(rows: Iterable[Row]) -> dict[str, dict[str, dict[str, Row]]]:
 
 def gpu_of(item: Judged) -> str:
     """'H100' of 'NVIDIA H100 80GB HBM3'; 'CPU' of evidence from a CPU."""
-    return CPU if item.on_cpu else short_name(str(item.machine["gpu"]))
-
-
-def short_name(gpu: str) -> str:
-    """'H100' of 'NVIDIA H100 80GB HBM3'."""
-    words = [word for word in gpu.split() if word not in ("NVIDIA", "Tesla", "GeForce")]
+    if item.on_cpu:
+        return CPU
+    words = [word for word in str(item.machine["gpu"]).split() if word not in ("NVIDIA", "Tesla", "GeForce")]
     return words[0] if words else "GPU"
 
 

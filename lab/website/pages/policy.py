@@ -67,6 +67,8 @@ def policy_page() -> dict[str, Any]:
         "wide": per_cent(judge.WIDEST_HALF_WIDTH),
         "shown": per_cent(statistics.CONFIDENCE),
         "deciding": per_cent(statistics.DECIDING_CONFIDENCE),
+        "unanimous": judge.FEWEST_UNANIMOUS,
+        "agree": judge.UNANIMOUS,
         "wider": " and ".join(map(_wider, (PROTOCOL.sweeps, PROTOCOL.most_sweeps))),
         "early": per_cent(precision.EARLY_CONFIDENCE, 1),
         "wrong_of_many": f"{MANY * (1 - statistics.DECIDING_CONFIDENCE) / 2:.0f} of {MANY:,}",
@@ -99,6 +101,7 @@ def policy_page() -> dict[str, Any]:
 CONSTANTS = (
     ("Fewest sweeps for a verdict", str(judge.FEWEST_SWEEPS)),
     ("Sweeps below which a verdict is provisional", str(judge.FULL_SWEEPS)),
+    ("Sweeps that, all on one side, can decide where the interval is wide", f"{judge.FEWEST_UNANIMOUS} at least"),
     ("Noise ratio that is noisy", f"{judge.NOISY_RATIO:.2f} and above"),
     ("Half-width beyond which an interval is wide", per_cent(judge.WIDEST_HALF_WIDTH)),
     ("Largest share of void samples, or of spoiled rounds", per_cent(excluded_rounds.LARGEST_DROPPED_SHARE)),
@@ -106,7 +109,7 @@ CONSTANTS = (
         "Standard deviation between sessions",
         f"{widening.SESSION_SHARE:.2f} of that between sweeps, {per_cent(widening.SESSION_FLOOR, 2)} at least; "
         f"{per_cent(widening.BUSY_SESSION_FLOOR, 1)} at least in cases of more than {widening.FEW_OPERATIONS:g} "
-        "floating-point operations a byte",
+        "floating-point operations for each byte written",
     ),
     ("Standard deviation between an autotuner's choices", per_cent(widening.DRAW_SPREAD)),
     ("Margin around parity that counts as a tie", TIE),

@@ -7,7 +7,6 @@ from typing import Any
 from lab.verdict.pooled import FEWEST_RUNS
 from lab.verdict.repeatability import CHANGED, FLIPPED, HOLDING, ZERO, Kind
 from lab.verdict.statistics import CONFIDENCE, per_cent
-from lab.website.data.winners import short_name
 from lab.website.figure import DataView, Sentence, joined, sentence
 from lab.website.pages.labels import begun, listed
 from lab.website.pages.trust_part import Part, trust_part
@@ -71,12 +70,17 @@ def how_many_changed(view: DataView) -> Sentence:
     by_kind: dict[str, list[Sentence]] = {}
     for number, pairs in repeats.items():
         counted = sentence(view.at("repeatability", number), "{changed} of {pairs}")
-        by_kind.setdefault(pairs["kind"], []).append((*counted, f" on an {short_name(pairs['gpu'])}"))
+        by_kind.setdefault(pairs["kind"], []).append((*counted, f" on {_model(pairs)}"))
     kinds = [(f" {begun(kind)}: ", *joined(counted, ", "), ".") for kind, counted in by_kind.items()]
     reversed_too = any(pairs["flipped"] for pairs in every.values())
     none = "" if reversed_too else " None of these went from “holds” to “does not hold” or back."
     opening = "Claims at a case whose verdict changed when a run of the same source was repeated."
     return (opening, *chain.from_iterable(kinds), none, " ")
+
+
+def _model(pairs: Mapping[str, Any]) -> str:
+    """Without its maker: 'H100 80GB HBM3'."""
+    return str(pairs["gpu"]).removeprefix("NVIDIA ")
 
 
 def _which_pairs(view: DataView) -> Iterator[Sentence]:
@@ -139,7 +143,7 @@ def missed_goals(view: DataView) -> tuple[Sentence, ...]:
     """Every goal that repeats miss, by GPU model; none where no run was repeated."""
     missing: list[Sentence] = []
     for number, pairs in (view.value("repeatability") or {}).items():
-        who = f"{begun(pairs['kind'])} on an {short_name(pairs['gpu'])}"
+        who = f"{begun(pairs['kind'])} on {_model(pairs)}"
         for key, goal, missed, said in GOALS:
             if missed(pairs[key]):
                 value = view.figure("repeatability", number, key, show=share) or "–"

@@ -21,10 +21,10 @@ Sweep = Sequence[Block]  # the rounds of a cell that count, each a block of samp
 SMALLEST_HALF_WIDTH = 0.001
 STEP_SHARE = 0.78
 RESOLUTION_SECONDS = 1e-10
-NORMAL_QUANTILE, DECIDING_QUANTILE = 1.96, 2.3263
-FEWEST_UNANIMOUS = 7
+NORMAL_QUANTILE = 1.96
+FEWEST_UNANIMOUS = 9
 SESSION_SHARE = 0.40
-SESSION_FLOOR, BUSY_SESSION_FLOOR, FEW_OPERATIONS = 0.0015, 0.0060, 2.0
+SESSION_FLOOR, BUSY_SESSION_FLOOR, FEW_OPERATIONS = 0.0015, 0.0060, 100.0
 DRAW_SPREAD = 0.10
 FEWEST_FOR_P95 = 100
 SHOWN, DECIDING = 0.95, 0.98  # confidence of the intervals that are published, and of those that decide
@@ -113,12 +113,13 @@ def deciding(ratio: float, low: float, high: float, sweeps: int) -> tuple[float,
 def of_all_sweeps(
     effects: Sequence[float], session_floor: float, control: tuple[float, float], one_draw: bool
 ) -> tuple[float, float]:
-    """The thresholds that every sweep reaches, and that none reaches, by more than boards differ."""
-    if len(effects) < FEWEST_UNANIMOUS:
+    """The thresholds that every sweep reaches, and that none reaches, by more than boards differ. One choice of an
+    autotuner that served all sweeps is no agreement."""
+    sweeps = len(effects)
+    if sweeps < FEWEST_UNANIMOUS or one_draw:
         return 0.0, math.inf
-    draw = DRAW_SPREAD if one_draw else 0.0
-    shown = NORMAL_QUANTILE * math.hypot(session_floor, draw) + max(0.0, abs(control[0]) - control[1])
-    boards = shown * DECIDING_QUANTILE / NORMAL_QUANTILE
+    shown = NORMAL_QUANTILE * session_floor + max(0.0, abs(control[0]) - control[1])
+    boards = shown * student_quantile(sweeps - 1, DECIDING) / student_quantile(sweeps - 1)
     return math.exp(min(effects) - boards), math.exp(max(effects) + boards)
 
 
@@ -186,6 +187,7 @@ class Again:
     high: float
     deciding: tuple[float, float]
     of_all_sweeps: tuple[float, float]
+    sweeps: tuple[float, float]  # the lowest and highest ratio
 
 
 def recomputed(result: ExperimentResult, data: Mapping[str, Any], place: str) -> Iterator[Mismatch]:
@@ -235,19 +237,20 @@ def _speedup(result: ExperimentResult, claim: PlannedClaim, case: str, step_seco
             control = centre_and_half_width(slow, fast, step)
     one_draw = claim.baseline in result.drawn_once or claim.subject in result.drawn_once
     slow, fast, step = _paired(result, baseline, subject, claim.scope, step_seconds)
-    floor = _session_floor(result.plan.case(case))
+    effects, floor = _effects(slow, fast), _session_floor(result.plan.case(case))
     ratio, low, high = interval(slow, fast, step, floor, control, one_draw)
     return Again(
         ratio=ratio,
         low=low,
         high=high,
         deciding=deciding(ratio, low, high, len(slow)),
-        of_all_sweeps=of_all_sweeps(_effects(slow, fast), floor, control, one_draw),
+        of_all_sweeps=of_all_sweeps(effects, floor, control, one_draw),
+        sweeps=(math.exp(min(effects)), math.exp(max(effects))),
     )
 
 
 def _session_floor(case: PlannedCase) -> float:
-    few = case.flops <= FEW_OPERATIONS * (case.read_bytes + case.written_bytes)
+    few = case.flops <= FEW_OPERATIONS * case.written_bytes
     return SESSION_FLOOR if few else BUSY_SESSION_FLOOR
 
 
@@ -307,10 +310,13 @@ def _compare(
 
 
 def _at_odds(status: str, again: Again, threshold: float, place: str, at: Iterable[str]) -> Iterator[Mismatch]:
-    """A verdict that neither the interval that decides nor all sweeps bear, whatever the rules are in detail."""
+    """A verdict that neither the interval that decides nor all sweeps bear, and an open one where both decide, whatever
+    the rules are in detail."""
     low, high = max(again.deciding[0], again.of_all_sweeps[0]), min(again.deciding[1], again.of_all_sweeps[1])
     supported = status == "supported" and low < threshold * (1 - ROUNDING)
     refuted = status == "refuted" and high > threshold * (1 + ROUNDING)
-    if supported or refuted:
-        contradiction = f"{status}, with a deciding interval of {low} to {high} against {threshold}"
+    above = again.deciding[0] > threshold * (1 + ROUNDING) and again.sweeps[0] >= threshold
+    below = again.deciding[1] < threshold * (1 - ROUNDING) and again.sweeps[1] < threshold
+    if supported or refuted or (status == "inconclusive" and (above or below)):
+        contradiction = f"{status}, with {low} to {high} as what decides, against {threshold}"
         yield Mismatch(f"{place}#{pointer(*at, 'status')}", f"is {contradiction}")
