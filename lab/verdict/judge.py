@@ -328,7 +328,10 @@ def _what_would_settle(speedup: Speedup, threshold: float) -> str:
     widths = _widths(speedup)
     room = max(0.0, _decided_up_to(speedup, threshold) - widths.control) ** 2 - widths.sessions**2
     if room <= speedup.floor**2:
-        return "boards and sessions differ by more than the distance to the threshold; more sweeps would not settle it"
+        return (
+            "boards and sessions differ by more than the distance to the threshold: more sweeps would not settle it, "
+            "runs on three boards may"
+        )
     sweeps = len(speedup.sweep_ratios)
     needed = max(sweeps + 1, round(sweeps * widths.run**2 / room) + 1)
     if needed > MOST_SWEEPS_TO_ADVISE:
