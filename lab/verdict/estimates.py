@@ -2,8 +2,8 @@
 
 How `SESSION_SHARE` was found: `lab validity --one-code` of norms-2026-11-21-a to -e, one code on four boards. How
 `BUSY_SESSION_FLOOR` was: `lab validity` of the H200 runs of 2026-11-27, and then the simulation, for some comparisons
-differ by more than twice the root mean square. How
-`DRAW_SPREAD` was: of kernels-2026-11-22 and -23, each of which compiled once for all its sweeps.
+differ by more than twice the root mean square. How `DRAW_SPREAD` was: of kernels-2026-11-22 and -23, each of which
+compiled once for all its sweeps.
 """
 
 import itertools

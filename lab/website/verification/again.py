@@ -65,8 +65,8 @@ def interval(
     """Ratio, lower and upper end: how many times as fast the subject is. Sweeps and rounds are paired by position.
 
     The interval holds on any board of the GPU model. `session_floor` is the least standard deviation between sessions;
-    `control` is the `centre_and_half_width` of a profile over
-    itself; `one_draw` says that one choice of an autotuner served all sweeps.
+    `control` is the `centre_and_half_width` of a profile over itself; `one_draw` says that one choice of an autotuner
+    served all sweeps.
     """
     centre, half = centre_and_half_width(baseline, subject, step_seconds)
     effects = _effects(baseline, subject)
