@@ -267,6 +267,24 @@ def _remember(site: NextSite, path: Path) -> None:
     memory = {"parts": {name: vars(part) for name, part in site.parts.items()}, "stamps": site.stamps}
     fresh.write_text(json.dumps(memory, separators=(",", ":")), encoding="utf-8")
     fresh.replace(path)
-    for stale in sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)[:-MOST_SITES]:
-        stale.unlink(missing_ok=True)
-        shutil.rmtree(stale.with_suffix(""), ignore_errors=True)
+    for stale in sorted(path.parent.glob("*.json"), key=_changed_ns)[:-MOST_SITES]:
+        _forget(stale)
+
+
+def _changed_ns(path: Path) -> int:
+    """0 where another process has just forgotten it."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def _forget(memory: Path) -> None:
+    """Unless a process is building that site."""
+    with memory.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        memory.unlink(missing_ok=True)
+        shutil.rmtree(memory.with_suffix(""), ignore_errors=True)

@@ -344,3 +344,34 @@ def test_whatever_comes_goes_or_changes_in_a_folder_is_seen(site) -> None:
         (site.out / place).rename(site.out / "moved")
         site.build(parts)
         assert tree(site.out) == wanted
+
+
+def remember_more_than_are_kept(memory: Path, folder: Path) -> None:
+    for number in range(folders.MOST_SITES + 1):
+        replace_site(folder / f"other-{number}", memory, lambda site: site.add(part("a", {"a.txt": "1"})))
+
+
+def test_only_the_newest_sites_are_remembered_but_none_is_forgotten_that_is_being_built(tmp_path: Path) -> None:
+    memory, out = tmp_path / "remembered", tmp_path / "site"
+
+    def fill(site: NextSite) -> None:
+        remember_more_than_are_kept(memory, tmp_path)
+        assert first.exists()
+        site.add(part("a", {"a.txt": "2"}))
+
+    replace_site(out, memory, lambda site: site.add(part("a", {"a.txt": "1"})))
+    (first,) = memory.glob("*.json")
+    replace_site(out, memory, fill)
+    assert tree(out) == {"a.txt": "2"}
+    remember_more_than_are_kept(memory, tmp_path)
+    assert not first.exists()
+    assert len([*memory.glob("*.json")]) == folders.MOST_SITES
+
+
+def test_what_another_build_has_just_forgotten_stops_none(tmp_path: Path) -> None:
+    """A name without a file stands for one that is deleted between two looks at it."""
+    memory = tmp_path / "remembered"
+    memory.mkdir()
+    (memory / "gone.json").symlink_to(tmp_path / "nowhere")
+    remember_more_than_are_kept(memory, tmp_path)
+    assert not (memory / "gone.json").is_symlink()
