@@ -11,9 +11,12 @@ from lab.errors import EvidenceError
 from lab.project import CODE, VARIABLE, project
 
 ROOT = CODE
-# What decides a measurement. Templates, documents and published evidence do not.
-STAGES = ("definition", "process", "supervisor", "worker", "profiler", "evidence", "verdict")
-MEASURED = ("lab/*.py", *(f"lab/{stage}/*.py" for stage in STAGES), "pyproject.toml")
+# What decides a measurement. Templates, documents and published evidence do not, nor does the judge: every run is
+# judged by today's policy, and runs that differ in the judge alone are repeats of each other.
+STAGES = ("definition", "process", "supervisor", "worker", "profiler", "evidence")
+MEASURED = ("lab/quantities.py", *(f"lab/{stage}/*.py" for stage in STAGES), "pyproject.toml")
+# Runs of before 2026-11-28 counted these too. Their commits are found by it.
+MEASURED_BEFORE = (*MEASURED, "lab/*.py", "lab/verdict/*.py")
 # Here at any depth: an experiment may be a package of packages, and bring CUDA sources of its own.
 DEEP, CODE_FILES = ("lab/kernels/", "experiments/"), (".py", ".cu", ".cuh", ".h", ".cpp", ".ptx")
 NOT_MEASURED = ("experiments/audits/", "experiments/decisions/", "experiments/evidence/")
@@ -61,14 +64,22 @@ def source_digest(root: Path | None = None) -> str:
 
 def commit_digest(commit: str, root: Path | None = None) -> str:
     """The same digest of a commit's tree, with the lab that is installed."""
-    root = root or project().root
+    return _commit_digests(commit, root or project().root)[0]
+
+
+def _commit_digests(commit: str, root: Path) -> tuple[str, ...]:
+    """Today's digest of a commit's tree; of the lab's own tree also that of before."""
     own = _holds_the_lab(root)
-    blobs = {} if own else _installed_lab()
+    blobs = {}
     for line in _git(root, "ls-tree", "-r", commit, *(OWN_PLACES if own else ())).splitlines():
         about, path = line.split("\t", 1)
-        if _is_measured(path) if own else _is_project_code(path):
-            blobs[path] = about.split()[2]
-    return _digest(blobs)
+        blobs[path] = about.split()[2]
+    if own:
+        return tuple(
+            _digest({path: blob for path, blob in blobs.items() if _is_measured(path, measured)})
+            for measured in (MEASURED, MEASURED_BEFORE)
+        )
+    return (_digest(_installed_lab() | {path: blob for path, blob in blobs.items() if _is_project_code(path)}),)
 
 
 def project_code(root: Path) -> list[str]:
@@ -115,17 +126,17 @@ def _installed_lab() -> dict[str, str]:
 
 
 @functools.cache  # a look through all commits asks for each path again and again
-def _is_measured(path: str) -> bool:
+def _is_measured(path: str, measured: tuple[str, ...] = MEASURED) -> bool:
     if path.startswith(DEEP):
         return path.endswith(CODE_FILES) and not path.startswith(NOT_MEASURED)
-    return any(Path(path).match(pattern) and path.count("/") == pattern.count("/") for pattern in MEASURED)
+    return any(Path(path).match(pattern) and path.count("/") == pattern.count("/") for pattern in measured)
 
 
 def commit_of(digest: str, root: Path | None = None) -> str:
     """The first commit whose source has this digest. EvidenceError if none has, NoRepository without a repository."""
     root = root or project().root
     for commit in _git(root, "rev-list", "--all", "--date-order", "--reverse").split():
-        if commit_digest(commit, root) == digest:
+        if digest in _commit_digests(commit, root):
             return commit
     raise EvidenceError(
         f"no commit has the source that was measured (digest {digest[:12]}); commit it as it was measured, then "

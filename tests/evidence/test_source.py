@@ -1,5 +1,6 @@
 """Which code was measured, asked of a working tree and of the commits of a real git repository."""
 
+import hashlib
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,7 +11,10 @@ from lab.errors import EvidenceError
 from lab.evidence.source import ROOT, child_environment, commit_digest, commit_of, head, source_digest
 
 FILES = {
-    "lab/run.py": "print('run')\n",
+    "lab/quantities.py": "print('counters')\n",
+    "lab/worker/clock.py": "print('clock')\n",
+    "lab/terminal.py": "print('colours')\n",
+    "lab/verdict/judge.py": "print('judge')\n",
     "lab/kernels/rmsnorm.py": "print('kernel')\n",
     "lab/kernels/cuda/rmsnorm.cu": "int run();\n",
     "lab/kernels/cuda/rows.cuh": "// shared\n",
@@ -25,10 +29,11 @@ FILES = {
     "site_templates/page.html": "<p>\n",
     "lab/pages/views.py": "print('view')\n",
     "experiments/evidence/run/journal.jsonl": "{}\n",
-    "tests/lab/run.py": "print('not measured')\n",
+    "tests/lab/quantities.py": "print('not measured')\n",
 }
 MEASURED = (
-    "lab/run.py",
+    "lab/quantities.py",
+    "lab/worker/clock.py",
     "lab/kernels/rmsnorm.py",
     "lab/kernels/cuda/rmsnorm.cu",
     "lab/kernels/cuda/rows.cuh",
@@ -101,7 +106,7 @@ def test_a_file_more_or_less_or_renamed_changes_the_digest(root: Path) -> None:
 def test_the_commit_of_a_digest_is_found_among_all(root: Path) -> None:
     first = commit(root)
     digest = source_digest(root)
-    (root / "lab/run.py").write_text("print('later')\n")
+    (root / "lab/quantities.py").write_text("print('later')\n")
     later = commit(root)
     assert commit_of(digest, root) == first
     assert commit_of(source_digest(root), root) == later
@@ -114,10 +119,23 @@ def test_of_several_commits_with_one_source_the_first_is_named(root: Path) -> No
     assert commit_of(source_digest(root), root) == first
 
 
+def test_evidence_of_when_the_judge_counted_is_found_in_the_commit_whose_judge_it_had(root: Path) -> None:
+    """The digest is of the rule of before: git blob ids and paths of these files, and of lab/*.py and the judge."""
+    commit(root)
+    (root / "lab/verdict/judge.py").write_text("print('another judge')\n")
+    second = commit(root)
+    (root / "lab/terminal.py").write_text("print('other colours')\n")
+    commit(root)
+    paths = sorted((*MEASURED, "lab/terminal.py", "lab/verdict/judge.py"))
+    lines = "".join(f"{git(root, 'rev-parse', f'{second}:{path}')} {path}\n" for path in paths)
+    before = hashlib.sha256(lines.encode()).hexdigest()
+    assert commit_of(before, root) == second
+
+
 def test_a_commit_of_another_branch_counts(root: Path) -> None:
     commit(root)
     git(root, "checkout", "--quiet", "-b", "aside")
-    (root / "lab/run.py").write_text("print('aside')\n")
+    (root / "lab/quantities.py").write_text("print('aside')\n")
     aside = commit(root)
     digest = source_digest(root)
     git(root, "checkout", "--quiet", "-")
@@ -126,7 +144,7 @@ def test_a_commit_of_another_branch_counts(root: Path) -> None:
 
 def test_a_source_that_no_commit_has_is_refused_with_what_to_do(root: Path) -> None:
     commit(root)
-    (root / "lab/run.py").write_text("print('not committed')\n")
+    (root / "lab/quantities.py").write_text("print('not committed')\n")
     with pytest.raises(EvidenceError, match=r"no commit has the source that was measured .*; commit it"):
         commit_of(source_digest(root), root)
 
@@ -141,7 +159,7 @@ def test_the_head_is_clean_until_the_measuring_source_changes(root: Path) -> Non
     assert head(root) == (newest, False)
     (root / "README.md").write_text("changed\n")
     assert head(root) == (newest, False)
-    (root / "lab/run.py").write_text("changed\n")
+    (root / "lab/quantities.py").write_text("changed\n")
     assert head(root) == (newest, True)
 
 
