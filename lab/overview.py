@@ -205,7 +205,7 @@ def describe_repeats(repeats: Sequence[Repeatability], constants: Estimates) -> 
         )
         yield (
             f"  {per_cent(each.changed_share, 1)} of the verdicts changed (goal at most {per_cent(CHANGED)}), "
-            f"{each.flipped} reversed (goal 0)"
+            f"{each.flipped} reversed (goal 0), {each.undecided} open in both"
         )
     if not repeats:
         yield "no two runs of one source and protocol, so repeats cannot be compared"

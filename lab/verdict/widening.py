@@ -29,8 +29,9 @@ BUSY_SESSION_SOURCE = (
     "Three runs of one code of each: of matrix products, attention and decoding, on three of four H200 boards "
     "(h200-tiling, -products, -attention and -decode of 2026-11-27). Between two boards they differed by 0.3 to 0.7 %, "
     "by 0.5 % over all (root mean square); norms, RoPE and activations by 0.2 %. Two runs on other boards differed by "
-    "0.2 % (h200-repeat-decode and -products of 2026-11-27). With 0.6 % the simulation meets its goals. No H100 has "
-    "repeats of products yet, so H100s are taken to be like H200s."
+    "0.2 % (h200-repeat-decode and -products of 2026-11-27). With 0.6 % the simulation meets its goals. Attention on "
+    "two H100 boards differed by 0.5 % too, most where a board is at its power limit (h100-attention-1 and -2 of "
+    "2026-11-28). No H100 has repeats of products yet, so H100s are taken to be like H200s there."
 )
 DRAW_SOURCE = (
     "torch.compile with max-autotune on one H100: five fresh caches in one session differed by 10.3 % (root mean "

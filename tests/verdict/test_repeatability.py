@@ -17,14 +17,15 @@ from lab.verdict.widening import SESSION_FLOOR
 
 
 def run(
-    name: str, ratio: float = 1.2, board: str = "a", source: str = "s", device: str = "cuda", large: bool = False
-) -> RunResult:
+    name: str, ratio: float = 1.2, board: str = "a", source: str = "s", device: str = "cuda", large: bool = False,
+    noise: float = 0.001,
+) -> RunResult:  # fmt: skip
     plan = plan_of(name, experiments=[small_experiment()], device=device, include=("large-sweep",) if large else ())
     fastest = {SMALL.name: 20e-6} | ({LARGE.name: 60e-6} if large else {})
     times = {(case, "fast"): seconds for case, seconds in fastest.items()}
     times |= {(case, "plain"): seconds * ratio for case, seconds in fastest.items()}
     seed = sum(map(ord, name))
-    judged = judge_run(plan, records_of(plan, times, noise=0.001, seed=seed, on=machine(device, gpu_id=board)))
+    judged = judge_run(plan, records_of(plan, times, noise=noise, seed=seed, on=machine(device, gpu_id=board)))
     return dataclasses.replace(judged, start=dataclasses.replace(judged.start, source_digest=source))
 
 
@@ -36,15 +37,17 @@ def test_runs_that_agree_hold_each_others_estimates() -> None:
 
 
 def test_claims_about_compiled_code_are_counted_apart() -> None:
-    def compiled(name: str, fresh: bool) -> RunResult:
+    def compiled(name: str, fresh: bool, sweeps: int = 9) -> RunResult:
         plan = plan_of(name, experiments=[small_experiment(profiles=(profile("plain", recompiles=True), FAST))])
-        plan = dataclasses.replace(plan, protocol=dataclasses.replace(plan.protocol, fresh_caches=fresh))
+        protocol = dataclasses.replace(plan.protocol, fresh_caches=fresh, sweeps=sweeps)
+        plan = dataclasses.replace(plan, protocol=protocol)
         times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 24e-6}
         return judge_run(plan, records_of(plan, times, noise=0.001, seed=sum(map(ord, name)), on=machine("cuda")))
 
     (fresh,) = repeatability([compiled("a", True), compiled("b", True)])
     (once,) = repeatability([compiled("c", False), compiled("d", False)])
-    assert (fresh.kind, once.kind) == (Kind.FRESH, Kind.ONE_CACHE)
+    (fewer,) = repeatability([compiled("e", True), compiled("f", True, sweeps=5)])
+    assert (fresh.kind, once.kind, fewer.kind) == (Kind.FRESH, Kind.ONE_CACHE, Kind.FEWER)
 
 
 def test_ceilings_that_come_with_every_run_are_counted_apart() -> None:
@@ -64,6 +67,17 @@ def test_runs_that_do_not_agree_are_counted() -> None:
     (agreement,) = repeatability([run("a"), run("b", ratio=0.9), run("c", ratio=1.3)])
     assert (agreement.pairs, agreement.holding, agreement.zero) == (3, 0, 0)
     assert (agreement.changed, agreement.flipped) == (2, 2)
+
+
+def test_changes_between_verdicts_that_both_leave_a_claim_open_are_told_apart() -> None:
+    calm = run("a", ratio=1.02)
+    noisy = run("b", ratio=1.02, noise=0.3)
+    decided = run("c", ratio=1.3)
+    assert [each.experiments[0].claims[0].verdicts[SMALL.name].status for each in (calm, noisy, decided)] == [
+        Status.INCONCLUSIVE, Status.RERUN_NOISE, Status.SUPPORTED,
+    ]  # fmt: skip
+    (agreement,) = repeatability([calm, noisy, decided])
+    assert (agreement.changed, agreement.undecided) == (3, 1)
 
 
 def test_runs_of_different_sources_are_no_repeats_unless_the_caller_knows_better() -> None:

@@ -7,7 +7,7 @@ from factory import FAST_BEATS_PLAIN, SMALL, plan_of, records_of, small_experime
 
 from lab.definition.experiment import CEILINGS
 from lab.verdict.results import judge_run
-from lab.website.data.comparison import RUNS_BEFORE, comparison_data, run_pairs, shared
+from lab.website.data.comparison import RUNS_BEFORE, comparison_data, has_page, run_pairs, shared
 from lab.website.data.judged import Judged, judged_run
 from lab.website.pages.compare import pairs_of
 from lab.website.pages.outline import past_outlines
@@ -49,6 +49,14 @@ def test_a_run_is_paired_with_those_just_before_it_and_the_last_on_its_gpu_model
     newest = len(machines) - 1
     assert {older for older, newer in pairs if newer == newest} == set(range(newest - RUNS_BEFORE, newest))
     assert {older for older, newer in pairs if newer == newest - 1} == set(range(newest - 1))  # the first is on A too
+
+
+def test_only_runs_that_are_held_against_one_another_have_a_page():
+    runs = [run(number, machine) for number, machine in enumerate([A, *[B] * (RUNS_BEFORE + 1), A])]
+    oldest, second, *_, newest = (each.digest for each in runs)
+    assert has_page(oldest, newest, runs)  # the last one on A
+    assert not has_page(second, newest, runs)
+    assert not has_page(newest, oldest, runs)
 
 
 def test_a_newer_run_takes_no_pair_away():

@@ -117,7 +117,7 @@ def _judged_cases(plan: PlannedExperiment, claim: PlannedClaim) -> set[str]:
     return {case.name for case in plan.included_cases} & set(claim.cases)
 
 
-RUNS_BEFORE = 5  # of an experiment, that a run is held against: a pair is a page, and a page is 40 KB
+RUNS_BEFORE = 2  # of an experiment, that a run is held against: a pair is a page; `lab compare` takes any two runs
 
 
 def run_pairs(histories: Iterable[Sequence[View]]) -> tuple[tuple[str, str], ...]:
@@ -129,6 +129,11 @@ def run_pairs(histories: Iterable[Sequence[View]]) -> tuple[tuple[str, str], ...
         for older, newer in _pairs(history):
             ended[older.digest, newer.digest] = (newer.finished_utc, older.finished_utc)
     return tuple(sorted(ended, key=lambda pair: (ended[pair], pair)))
+
+
+def has_page(older: str, newer: str, history: Sequence[View]) -> bool:
+    """Whether two runs of an experiment, told by their digests, are held against one another."""
+    return (older, newer) in {(one.digest, other.digest) for one, other in _pairs(history)}
 
 
 def shared(older: Sequence[Judged], newer: Sequence[Judged]) -> tuple[tuple[Judged, Judged], ...]:

@@ -16,7 +16,7 @@ from lab.website import format
 from lab.website.addresses import SITE, pair_folder, run_folder, verdict_folder
 from lab.website.charts.lines import Line, Point, timeline_chart
 from lab.website.charts.svg import series
-from lab.website.data.comparison import RUNS_BEFORE
+from lab.website.data.comparison import has_page
 from lab.website.data.judged import Judged
 from lab.website.data.verdict_log import VerdictChange, changes, followed_cases
 from lab.website.figure import DataView
@@ -94,14 +94,12 @@ def view_of(run: Judged) -> DataView:
 
 
 def compare_link(change: VerdictChange, history: Sequence[Judged]) -> str:
-    """The page that compares the two runs between which a verdict changed; empty where they are too far apart for one,
-    or share only ceilings.
+    """The page that compares the two runs between which a verdict changed; empty where there is none, because they are
+    too far apart or share only ceilings.
 
-    `history`: runs of the experiment, oldest first.
+    `history`: all published runs of the experiment, oldest first.
     """
-    places = [run.digest for run in history]
-    far = places.index(change.digest) - places.index(change.before) > RUNS_BEFORE
-    if far or history[0].name == CEILINGS:
+    if history[0].name == CEILINGS or not has_page(change.before, change.digest, history):
         return ""
     return f"{SITE}{pair_folder(change.before, change.digest)}/index.html"
 
@@ -139,7 +137,7 @@ def history_folds(item: Judged, published: Sequence[Judged]) -> Iterator[Fold]:
     )  # fmt: skip
     if changed := speed_fold(speeds, runs, boards):
         yield changed
-    turns = list(_turns(item, runs))
+    turns = list(_turns(item, runs, published))
     if turns:
         heads = words("Claim", "Before", "After", "Run", "What else changed since the run before")
         table = PageTable(label="Log of verdicts", kind="claims stacks", heads=heads, rows=tuple(reversed(turns)))
@@ -235,7 +233,7 @@ def _row(number: int, runs: Sequence[Judged], item: Judged, followed: Sequence[V
     return table_row(name, finished(run), board, *cells)
 
 
-def _turns(item: Judged, runs: Sequence[Judged]) -> Iterator[TableRow]:
+def _turns(item: Judged, runs: Sequence[Judged], published: Sequence[Judged]) -> Iterator[TableRow]:
     """A claim whose verdict is not what the run before said."""
     asked = {claim.name for claim in item.plan.claims}
     by_digest = {run.digest: run for run in runs}
@@ -243,7 +241,7 @@ def _turns(item: Judged, runs: Sequence[Judged]) -> Iterator[TableRow]:
         if change.was:
             run = by_digest[change.digest]
             was, now = VerdictChip(change.was, word=change.was_word), VerdictChip(change.now, word=change.now_word)
-            link = compare_link(change, runs)
+            link = compare_link(change, published)
             why: Words = (change.attribution, *((". ", Link("Compare the runs", link)) if link else ()))
             text = claim_sentence(run.plan.claim(change.claim))
             claim = Link(text, f"#claim-{change.claim}") if change.claim in asked else text

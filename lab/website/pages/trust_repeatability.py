@@ -21,9 +21,9 @@ def share(share: float) -> str:
 REPEATABILITY = (
     named("gpu", "GPU"), named("claims", "Claims"), column("changed_share", "Changed", show=share),
     column("lowest_changed_share", "At least", show=share), column("highest_changed_share", "At most", show=share),
-    column("flipped", "Reversed"), column("holding_share", "Interval holds", show=share),
-    column("zero_share", "Within error", show=share), column("sweeps"), column("runs"),
-    column("boards"), column("run_pairs", "Run pairs"), column("pairs"),
+    column("undecided", "Open in both"), column("flipped", "Reversed"),
+    column("holding_share", "Interval holds", show=share), column("zero_share", "Within error", show=share),
+    column("sweeps"), column("runs"), column("boards"), column("run_pairs", "Run pairs"), column("pairs"),
 )  # fmt: skip
 WHICH = (*REPEATABILITY, named("which", "Which runs"))  # in the CSV: names of runs are too many for a column of a page
 
@@ -43,14 +43,16 @@ def repeatability_part(view: DataView) -> Part:
         "claim by claim and case by case. "
         f"“At least” and “at most” are the ends of a {per_cent(CONFIDENCE)} interval (Wilson's) of the share that "
         "changed. It takes pairs as independent. Those of the same two runs are not, so the share can be off by more. "
+        "“Open in both”: from “too noisy to call” to “undecided” or back, so that neither run decides; these count as "
+        "changed. “Reversed”: from “holds” to “does not hold” or back. "
         "“Interval holds”: one run's interval holds the other run's speed-up, which a right 95 % interval does in "
         "about 87 % of pairs, because the other run errs too. “Within error”: the two speed-ups agree "
         "within both intervals. "
         "The GPU's ceilings come with every run, have most of the pairs and hardly differ, so they are counted apart. "
         "Claims about compiled code are, too: a compiler chooses among its kernels by measuring. In one run "
         "its few choices may be alike, so that the interval is narrow and the verdict clear; in the next they differ. "
-        "“Sweeps”: of a comparison, in the median; code that is compiled gets nine today, each with a compilation of "
-        "its own. "
+        "“Sweeps”: of a comparison, in the median. Code that is compiled gets nine today, each with a compilation of "
+        "its own; runs of before 24 November 2026 had five. "
         "The CSV file names the runs. "
         f"The goals: at most {per_cent(CHANGED)} changed, none reversed, at least {per_cent(HOLDING)} and "
         f"{per_cent(ZERO)}.",
