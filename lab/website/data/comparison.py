@@ -131,7 +131,7 @@ def run_pairs(histories: Iterable[Sequence[View]]) -> tuple[tuple[str, str], ...
     return tuple(sorted(ended, key=lambda pair: (ended[pair], pair)))
 
 
-def has_page(older: str, newer: str, history: Sequence[View]) -> bool:
+def has_page(older: str, newer: str, history: Sequence[View | Judged]) -> bool:
     """Whether two runs of an experiment, told by their digests, are held against one another."""
     return (older, newer) in {(one.digest, other.digest) for one, other in _pairs(history)}
 
@@ -161,8 +161,8 @@ def comparison_data(older: Sequence[Judged], newer: Sequence[Judged]) -> dict[st
     }
 
 
-def _pairs(history: Sequence[View]) -> Iterator[tuple[View, View]]:
-    last: dict[tuple[str, str], View] = {}
+def _pairs(history: Sequence[View | Judged]) -> Iterator[tuple[View | Judged, View | Judged]]:
+    last: dict[tuple[str, str], View | Judged] = {}
     for place, newer in enumerate(history):
         model = (newer.machine["device"], newer.machine["gpu"])
         near = history[max(0, place - RUNS_BEFORE) : place]

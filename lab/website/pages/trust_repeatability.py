@@ -7,10 +7,10 @@ from typing import Any
 from lab.verdict.pooled import FEWEST_RUNS
 from lab.verdict.repeatability import CHANGED, FLIPPED, HOLDING, ZERO, Kind
 from lab.verdict.statistics import CONFIDENCE, per_cent
-from lab.website.figure import DataView, Sentence, joined, sentence
-from lab.website.pages.labels import begun, listed
+from lab.website.figure import DataView, Sentence, joined, sentence, span
+from lab.website.pages.labels import begun
 from lab.website.pages.trust_part import Part, trust_part
-from lab.website.table import PageTable, column, named, row
+from lab.website.table import PageTable, Words, below, column, named, row
 
 
 def share(share: float) -> str:
@@ -18,14 +18,20 @@ def share(share: float) -> str:
     return per_cent(share, 1) if isinstance(share, float) else str(share)
 
 
-REPEATABILITY = (
-    named("gpu", "GPU"), named("claims", "Claims"), column("changed_share", "Changed", show=share),
+GPU, CLAIMS, CHANGES = named("gpu", "GPU"), named("claims", "Claims"), column("changed_share", "Changed", show=share)
+CHANGED_AT = (
     column("lowest_changed_share", "At least", show=share), column("highest_changed_share", "At most", show=share),
+)  # fmt: skip
+COUNTED = (
     column("undecided", "Open in both"), column("flipped", "Reversed"),
     column("holding_share", "Interval holds", show=share), column("zero_share", "Within error", show=share),
-    column("sweeps"), column("runs"), column("boards"), column("run_pairs", "Run pairs"), column("pairs"),
+    column("runs"), column("boards"), column("pairs"),
 )  # fmt: skip
-WHICH = (*REPEATABILITY, named("which", "Which runs"))  # in the CSV: names of runs are too many for a column of a page
+REPEATABILITY = (GPU, CLAIMS, CHANGES, *COUNTED)
+FILE = (
+    GPU, CLAIMS, CHANGES, *CHANGED_AT, *COUNTED, column("sweeps"), column("run_pairs", "Run pairs"),
+    named("experiments", "Experiments"), named("which", "Which runs"),
+)  # fmt: skip
 
 
 TOLD_FIRST = (Kind.FIXED, Kind.FRESH)
@@ -35,14 +41,20 @@ def repeatability_part(view: DataView) -> Part:
     """Of pairs of runs of one source and sampling on one GPU model. No rows where no run was repeated."""
     repeats = (view.value("repeatability") or {}).items()
     places = [(view.at("repeatability", number), pairs) for number, pairs in repeats]
-    rows = (row(at, REPEATABILITY, claims=_claims(pairs)) for at, pairs in places)
-    whole = [row(at, WHICH, claims=_claims(pairs), which=", ".join(pairs["run_ids"])) for at, pairs in places]
+    rows = (row(at, REPEATABILITY, claims=pairs["kind"], changed_share=_changed_share(at)) for at, pairs in places)
+    whole = [
+        row(
+            at, FILE, claims=pairs["kind"], experiments=", ".join(each["experiment"] for each in pairs["experiments"]),
+            which=", ".join(pairs["run_ids"]),
+        )
+        for at, pairs in places
+    ]  # fmt: skip
     part = trust_part(
         "repeatability", "Does a verdict hold when the run is repeated?",
         "Each row compares all pairs of runs of one source on one GPU model that take the same samples in a sweep, "
         "claim by claim and case by case. "
-        f"“At least” and “at most” are the ends of a {per_cent(CONFIDENCE)} interval (Wilson's) of the share that "
-        "changed. It takes pairs as independent. Those of the same two runs are not, so the share can be off by more. "
+        f"Below “changed” stands the {per_cent(CONFIDENCE)} interval (Wilson's) of that share. It takes pairs as "
+        "independent. Those of the same two runs are not, so the share can be off by more. "
         "“Open in both”: from “too noisy to call” to “undecided” or back, so that neither run decides; these count as "
         "changed. “Reversed”: from “holds” to “does not hold” or back. "
         "“Interval holds”: one run's interval holds the other run's speed-up, which a right 95 % interval does in "
@@ -51,15 +63,20 @@ def repeatability_part(view: DataView) -> Part:
         "The GPU's ceilings come with every run, have most of the pairs and hardly differ, so they are counted apart. "
         "Claims about compiled code are, too: a compiler chooses among its kernels by measuring. In one run "
         "its few choices may be alike, so that the interval is narrow and the verdict clear; in the next they differ. "
-        "“Sweeps”: of a comparison, in the median. Code that is compiled gets nine today, each with a compilation of "
-        "its own; runs of before 24 November 2026 had five. "
-        "The CSV file names the runs. "
+        "Code that is compiled gets nine sweeps today, each with a compilation of its own; runs of before "
+        "24 November 2026 had five. The CSV file names the runs. "
         f"The goals: at most {per_cent(CHANGED)} changed, none reversed, at least {per_cent(HOLDING)} and "
         f"{per_cent(ZERO)}.",
         REPEATABILITY, rows,
     )  # fmt: skip
-    csv = PageTable(label=part["title"], heads=WHICH, rows=whole)
+    csv = PageTable(label=part["title"], heads=FILE, rows=whole)
     return part | {"csv": csv, "notes": (*_which_pairs(view), *_repeats_that_lack(view))}
+
+
+def _changed_share(at: DataView) -> Words:
+    """The share, and its interval below it."""
+    least, most = (at.figure(head.key, show=share) for head in CHANGED_AT)
+    return at.figure(CHANGES.key, show=share), below(*span(least, most))
 
 
 def how_many_changed(view: DataView) -> Sentence:
@@ -124,11 +141,6 @@ def _repeats_that_lack(view: DataView) -> Iterator[Sentence]:
         left_out = " Tests of the lab itself and samples of the zoo are left out."
         others = ("; " if told else "", rest) if once else ()
         yield (wish, "It is met: " if met else "It is not met: ", *told, *others, ".", left_out)
-
-
-def _claims(pairs: Mapping[str, Any]) -> str:
-    """Of which kind they are, and of which experiments: few have runs to compare."""
-    return f"{pairs['kind']}: {listed([each['experiment'] for each in pairs['experiments']])}"
 
 
 # Of pairs of runs: what is counted, the goal, whether it is missed, and in words what the figure is a share of.
