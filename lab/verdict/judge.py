@@ -26,7 +26,7 @@ POLICY_HISTORY = {
     5: "Every comparison is tested at one level, whatever else its experiment has: a stricter interval than the one "
     "shown decides, instead of Holm's correction. With the correction a case that was added could leave another case "
     "undecided. Simulated code that is compiled in every sweep, and differs by 10 % then, was decided at a true 1.2× "
-    "in 81 % of comparisons among 3 and in 9 % among 100, and is now in 71 % of any number.",
+    "in 81 % of comparisons among 3 and in 9 % among 100, and was then in 71 % of any number.",
     6: "Intervals of matrix products, attention and decoding are wider. On four H200 boards repeats of these differed "
     "by 0.5 %, those of norms, RoPE and activations by 0.2 %; one verdict that held on two boards was reversed on a "
     "third. And where an interval is wide, nine sweeps that all agree decide without it: one slow kernel among those "
@@ -236,7 +236,7 @@ def _weigh(speedup: Speedup, threshold: float) -> tuple[Status, str]:
     if unanimous := _unanimous(speedup, threshold):
         return unanimous
     clear_as_shown = speedup.low >= threshold or speedup.high < threshold
-    where = CLEAR_AS_SHOWN if clear_as_shown else "the threshold is inside the interval"
+    where = f"{CLEAR_AS_SHOWN}: {low:.4f} to {high:.4f}" if clear_as_shown else "the threshold is inside the interval"
     return _undecided(speedup, threshold, f"{where}; {_what_would_settle(speedup, threshold)}")
 
 
@@ -329,8 +329,8 @@ def _what_would_settle(speedup: Speedup, threshold: float) -> str:
     room = max(0.0, _decided_up_to(speedup, threshold) - widths.control) ** 2 - widths.sessions**2
     if room <= speedup.floor**2:
         return (
-            "boards and sessions differ by more than the distance to the threshold: more sweeps would not settle it, "
-            "runs on three boards may"
+            "too close for one board: boards differ by more, so more sweeps would not settle it, but runs on three "
+            "boards may"
         )
     sweeps = len(speedup.sweep_ratios)
     needed = max(sweeps + 1, round(sweeps * widths.run**2 / room) + 1)

@@ -222,7 +222,7 @@ def test_an_inconclusive_verdict_says_how_many_sweeps_would_settle_it() -> None:
 
 
 def test_a_ratio_at_the_threshold_itself_promises_nothing() -> None:
-    assert "boards and sessions differ by more than the distance to the threshold" in judged(ratio(1.02)).reason
+    assert "too close for one board" in judged(ratio(1.02)).reason
 
 
 def test_no_more_sweeps_are_advised_than_a_run_may_have() -> None:
@@ -232,7 +232,7 @@ def test_no_more_sweeps_are_advised_than_a_run_may_have() -> None:
 
 def test_a_floor_that_no_sweep_can_lower_is_not_answered_with_more_sweeps() -> None:
     bound = ratio(1.02 * 1.003, half_width=0.005, floor=0.004)
-    assert "boards and sessions differ by more than the distance to the threshold" in judged(bound).reason
+    assert "too close for one board" in judged(bound).reason
     between = HalfWidths(run=0.004, sessions=0.004, least_sessions=0.003, draws=0.0, control=0.0)
     bound = ratio(1.02 * 1.003, half_width=0.0057, widths=between)
     assert "more sweeps would not settle it" in judged(bound).reason

@@ -139,8 +139,13 @@ def test_a_glance_holds_verdict_effect_interval_and_baseline() -> None:
     item = item_of()
     (glance,) = glances(item, DataView(item.data))
     assert (glance.status, glance.claimed) == ("refuted", "faster than plain by 2 % or more")
-    assert [end.ratio.source.split("/")[-2] for end in glance.ends] == [LARGE.name, SMALL.name]
-    assert all(end.ratio and end.interval for end in glance.ends)
+    assert [end.source.split("/")[-2] for end in glance.ratios if end != " to "] == [LARGE.name, SMALL.name]
+    verdicts = item.data["claims"][glance.claim]["cases"].values()
+    lowest, _, highest = glance.interval
+    assert (lowest.value, highest.value) == (
+        min(each["low"] for each in verdicts),
+        max(each["high"] for each in verdicts),
+    )
 
 
 def test_a_glance_at_other_calls_than_the_answer_names_them() -> None:
@@ -150,7 +155,7 @@ def test_a_glance_at_other_calls_than_the_answer_names_them() -> None:
     assert cold.claimed == "faster than plain by 2 % or more, in GPU time with nothing cached"
     assert "".join(part if isinstance(part, str) else "#" for part in cold.ratios) == "# to #"
     assert graph.claimed == "faster than plain by 2 % or more, in CUDA graphs"
-    assert len(graph.ratios) == len(graph.ends) == 1
+    assert len(graph.ratios) == len(graph.interval) == 1
 
 
 def test_the_boundary_in_one_line_names_machine_types_and_versions() -> None:

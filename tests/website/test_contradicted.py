@@ -12,6 +12,7 @@ from factory import measured_run, plan_of, publish, records_of, write_run
 from lab.definition.claim_words import claim_sentence
 from lab.errors import DefinitionError
 from lab.evidence.record import RunFinish
+from lab.website.data.judged import Judged
 from lab.website.data.judged_cache import judged
 from lab.website.data.promoted import load_evidence
 from lab.website.data.verdict_log import contradicted_cases, contradicting
@@ -77,6 +78,26 @@ def test_only_a_newer_run_that_came_to_another_verdict_contradicts(runs):
     assert contradicting(full, CLAIM, [quick, full]) is None, "it came before"
     assert contradicting(full, CLAIM, [full, quick, full]) is None
     assert contradicting(full, "torch-fused-beats-decomposed", runs) is None, "neither measured it"
+
+
+def test_a_run_that_leaves_open_what_the_shown_one_does_answers_for_the_runs_before_it(runs):
+    def says(run, status):
+        data = copy.deepcopy(run.data)
+        data["claims"][CLAIM]["status"] = status
+        return Judged(plan=run.plan, data=data)
+
+    def dated(run, digest):
+        data = copy.deepcopy(run.data)
+        data["evidence"]["digest"] = digest
+        return Judged(plan=run.plan, data=data)
+
+    full, quick = runs
+    undecided, newest = says(full, "inconclusive"), dated(quick, "f" * 64)
+    assert contradicting(undecided, CLAIM, [undecided, quick]) is quick
+    for status in ("inconclusive", "rerun-noise"):
+        assert contradicting(undecided, CLAIM, [undecided, quick, says(newest, status)]) is None
+        assert contradicting(full, CLAIM, [full, quick, says(newest, status)]) is quick, "it decides nothing"
+    assert contradicting(undecided, CLAIM, [undecided, quick, says(newest, "no-evidence")]) is quick
 
 
 def test_the_page_says_so_and_the_decision_is_challenged(evidence, tmp_path):

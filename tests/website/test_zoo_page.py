@@ -316,8 +316,9 @@ def test_each_operator_counts_from_its_own_level_on(tmp_path: Path) -> None:
     assert "our result was wrong by the check" not in text
     assert "“level” is 0.98 (Matmul: 0.9) or more." in text
     assert (
-        "at 3 of 4 shapes of other operators than Matmul, with nothing cached at 3 of 4. Matmul, with a bar of 0.9, is "
-        "level at 4 of 4 in graphs, of which 0 at 0.98, and at 4 of 4 with nothing cached, of which 0 at 0.98." in text
+        "at 3 of 4 shapes of other operators than Matmul, with nothing cached at 3 of 4. Matmul reaches 0.98 of the "
+        "best rival's speed at 0 shapes in graphs and 0 with nothing cached, and its own bar of 0.9 at 4 of 4 and 4 "
+        "of 4." in text
     )
     assert "a ratio near 0.98 (Matmul: 0.9) may lie on its other side." in text
     assert "lab zoo softmax matmul --sample 4 --sweeps 5" in text

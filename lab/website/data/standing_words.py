@@ -31,3 +31,8 @@ def word_of_fastest(others: Iterable[StandingWord]) -> StandingWord:
     some may be."""
     present = set(others)
     return "tie" if "tie" in present else "best?" if "unproven" in present else "best"
+
+
+def doubt(*, ahead: bool) -> str:
+    """What to add to the name of a 'best?'. `ahead`: whether each other that may be as fast is shown to be slower."""
+    return "perhaps a tie" if ahead else "not shown to be fastest"

@@ -21,19 +21,21 @@ from lab.website.verdict_words import claim_word
 
 # Whether a newer run says otherwise than the one that a page shows.
 DEFINITE = (Status.SUPPORTED, Status.REFUTED, Status.REJECTED)
+OPEN = (Status.INCONCLUSIVE, Status.RERUN_NOISE)
 ASKED = ("subject", "baseline", "scope", "measure", "threshold")
 
 
 def contradicting(item: Judged, claim: str, history: Sequence[Judged]) -> Judged | None:
     """The newest later run on such a machine that came to a verdict on the claim, if it is another than the shown one,
-    and is so at a case that both measured: a run of fewer cases says nothing of the others.
+    and is so at a case that both measured: a run of fewer cases says nothing of the others. None where a still newer
+    run leaves open what the shown one does.
 
     `history`: published runs of the experiment, oldest first.
     """
     if not item.digest:
         return None
     later = takewhile(lambda run: run.digest != item.digest, reversed(history))
-    newest = next((run for run in later if run.machine_name == item.machine_name and _decides(run, claim, item)), None)
+    newest = next((run for run in later if run.machine_name == item.machine_name and _speaks(run, claim, item)), None)
     if newest is None or _status(newest, claim) == _status(item, claim):
         return None
     return newest if any(_turned_cases(item, newest, item.plan.claim(claim))) else None
@@ -55,8 +57,12 @@ def _turned_cases(item: Judged, run: Judged, claim: PlannedClaim) -> Iterator[st
             yield case
 
 
-def _decides(run: Judged, claim: str, item: Judged) -> bool:
-    return claim in run.data["claims"] and _status(run, claim) in DEFINITE and _asks(run, claim) == _asks(item, claim)
+def _speaks(run: Judged, claim: str, item: Judged) -> bool:
+    """Whether it came to a verdict on the same claim, or leaves open what the shown one leaves open."""
+    if claim not in run.data["claims"] or _asks(run, claim) != _asks(item, claim):
+        return False
+    said = _status(run, claim)
+    return said in DEFINITE or (said in OPEN and _status(item, claim) in OPEN)
 
 
 def _status(item: Judged, claim: str) -> str:

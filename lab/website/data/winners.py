@@ -88,6 +88,7 @@ class WinnerRow:
     date: str
     cells: Annotated[dict[str, WinnerCell], "By family."]
     best: str
+    ahead: Annotated[bool, "Whether each other that may be within 2 % is shown to be slower than the fastest."]
     margin: Margin
     range: Range
     newer: NewerVerdict | None = None
@@ -176,6 +177,7 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged],
             WinnerRow, case,
             gpu=gpu_of(item), mode=scope, case=case.name, experiment=item.plan.name, digest=item.digest,
             date=item.measured_utc, best=best["family"],
+            ahead=all(each.get("low", 0) > 1 for each in contest if words[each["family"]] == "unproven"),
             cells={
                 each["family"]: WinnerCell(
                     profile=each["profile"],

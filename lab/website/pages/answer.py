@@ -59,8 +59,10 @@ def answer(item: Judged, view: DataView) -> Sentence:
     if not item.evidence:
         return ("No run of this experiment has been published yet.",)
     headlines = (item.on_cpu and leading(item)) or tuple(map(item.plan.claim, item.plan.headlines))
+    timed = dict.fromkeys(scope_words(claim, item.on_cpu) for claim in headlines if claim.measure == "speedup")
     scopes = dict.fromkeys(scope_words(claim, item.on_cpu) for claim in headlines)
-    place = f". Measured {where(item, tuple(scopes))}."
+    apart = len(timed) > 1  # each clause says of which calls it is
+    place = f". Measured {where(item, tuple(scope for scope in scopes if not (apart and scope in timed)))}."
     if shorter := _left(item, view) or _opening(item, view):
         return (*_begun(list(shorter)), place)
     parts: list[Figure | str] = []
@@ -68,7 +70,7 @@ def answer(item: Judged, view: DataView) -> Sentence:
         before = headlines[index - 1] if index else None
         again = before is not None and (before.subject, before.measure) == (claim.subject, claim.measure)
         parts.append(", " if again and not operator_of(item, claim) else "; " if index else "")
-        parts.extend(_outcome(item, claim, view, again=again))
+        parts.extend(_outcome(item, claim, view, again=again, apart=apart))
     return (*_begun(parts), place)
 
 
@@ -129,7 +131,8 @@ def _left(item: Judged, view: DataView) -> Sentence:
 
 def where(item: Judged, scopes: tuple[str, ...]) -> str:
     """'on one NVIDIA H100, in GPU time with nothing cached': of what an answer speaks."""
-    return "on this machine's CPU" if item.on_cpu else f"on one {item.machine['gpu']}, {' and '.join(scopes)}"
+    told = f", {' and '.join(scopes)}" if scopes else ""
+    return "on this machine's CPU" if item.on_cpu else f"on one {item.machine['gpu']}{told}"
 
 
 def scope_words(claim: PlannedClaim, on_cpu: bool) -> str:
@@ -160,8 +163,8 @@ def _titles(item: Judged, claim: PlannedClaim) -> tuple[str, str]:
     return within_sentence(profile_title(item, claim.subject)), within_sentence(baseline_title(item, claim))
 
 
-def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) -> Sentence:
-    """One headline claim. `again`: the subject was named just before."""
+def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool, apart: bool) -> Sentence:
+    """One headline claim. `again`: the subject was named just before. `apart`: others are of other calls."""
     path = ("claims", claim.name)
     subject, baseline = _titles(item, claim)
     operator = operator_of(item, claim)
@@ -178,7 +181,8 @@ def _outcome(item: Judged, claim: PlannedClaim, view: DataView, *, again: bool) 
     span, verdict = _span(ends), _tally(item, claim, view)
     if claim.measure == "speedup":
         ran = about if again else f"{about}{subject} ran "
-        return (ran, *span, f" as fast as {baseline}", *verdict)
+        calls = f" {scope_words(claim, item.on_cpu)}" if apart else ""
+        return (ran, *span, f" as fast as {baseline}{calls}", *verdict)
     of = BYTES_WORDS[claim.measure]
     if not claim.baseline:
         needed = "had to be" if claim.measure == "traffic" else "were its results"
@@ -286,24 +290,48 @@ def _span(ends: tuple[View, ...]) -> Sentence:
 def _ends(claim: PlannedClaim, view: DataView) -> tuple[View, ...]:
     """The smallest and the largest ratio of the cases that were measured, or the only one, also of those that are too
     noisy to call: at how many the claim holds stands beside them."""
-    verdicts = view.value("claims", claim.name, "cases")
-    ratios = {
-        case: each["ratio"]
-        for case, each in verdicts.items()
-        if each.get("ratio") is not None and each["status"] in (*WEIGHED, Status.RERUN_NOISE)
-    }
+    ratios = _ratios(claim, view)
     if not ratios:
         return ()
     chosen = dict.fromkeys(end(ratios, key=lambda case: ratios[case]) for end in (min, max))
     return tuple(_of_case(claim, case, view) for case in chosen)
 
 
+def _ratios(claim: PlannedClaim, view: DataView) -> dict[str, float]:
+    return {
+        case: each["ratio"]
+        for case, each in view.value("claims", claim.name, "cases").items()
+        if each.get("ratio") is not None and each["status"] in (*WEIGHED, Status.RERUN_NOISE)
+    }
+
+
 def _of_case(claim: PlannedClaim, case: str, view: DataView) -> View:
     path = ("claims", claim.name, "cases", case)
     if claim.measure == "speedup":
-        return View(ratio=view.ratio(*path, brief=True), interval=view.interval(*path, brief=True))
+        return View(ratio=view.ratio(*path, brief=True))
     show = format.times if claim.baseline else format.tenths_of_percent
-    return View(ratio=view.figure(*path, "ratio", show=show), interval=None)
+    return View(ratio=view.figure(*path, "ratio", show=show))
+
+
+def _interval(claim: PlannedClaim, view: DataView) -> Sentence:
+    """That of the only case, or from the lowest to the highest end of those of all cases."""
+    path = ("claims", claim.name, "cases")
+    if claim.measure != "speedup":
+        return ()
+    intervals = {case: figure for case in _ratios(claim, view) if (figure := view.interval(*path, case, brief=True))}
+    if len(intervals) < 2:
+        return tuple(intervals.values())
+    lowest, highest = (
+        view.end(
+            claim.name, "cases", choose(intervals, key=lambda case: view.value(*path, case, end)), end, show=_brief
+        )
+        for choose, end in ((min, "low"), (max, "high"))
+    )
+    return (lowest or "–", " to ", highest or "–")
+
+
+def _brief(ratio: float) -> str:
+    return format.significant(ratio, 3)
 
 
 def _glance(item: Judged, claim: PlannedClaim, view: DataView, *, with_scope: bool) -> View:
@@ -316,7 +344,7 @@ def _glance(item: Judged, claim: PlannedClaim, view: DataView, *, with_scope: bo
         claim=claim.name, subject=subject, operator=operator_of(item, claim),
         status=view.value("claims", claim.name, "status"), word=claim_word(view.value("claims", claim.name)),
         mark=claim_mark(view.value("claims", claim.name)), claimed=f"{claimed}, {scope}" if with_scope else claimed,
-        ends=ends, ratios=_span(ends) if ends else (), holds=_holds_at(claim, view),
+        ratios=_span(ends) if ends else (), interval=_interval(claim, view), holds=_holds_at(claim, view),
         everywhere=view.value("claims", claim.name, "supported") == view.value("claims", claim.name, "judged"),
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from lab.website import format
 from lab.website.addresses import SITE, case_address
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.pages.labels import scope_within, shape_label
+from lab.website.pages.labels import case_label, scope_within, shape_label
 from lab.website.table import Constant, Link, PageTable, TableRow, VerdictChip, Words, below, numbers, table_row, words
 from lab.website.verdict_words import case_word, claim_mark, claim_word, verdict_word
 
@@ -77,8 +77,11 @@ def claim_view(
     """`linked`: cases have pages beside this one that show the same run."""
     path = ("claims", claim.name)
 
+    cases = [shown.plan.case(name) for name in view.value(*path, "cases")]
+    named = shape_label if len({case.op for case in cases}) == 1 else case_label  # two operators may have one shape
+
     def row(case: str) -> TableRow:
-        label = shape_label(shown.plan.case(case))
+        label = named(shown.plan.case(case))
         first = Link(label, case_address(case)) if linked else label
         pooled = pooled_sentence(trust, shown, claim, case)
         return table_row(first, *verdict_cells(shown, claim, case, view, pooled))

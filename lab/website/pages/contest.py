@@ -11,7 +11,7 @@ from lab.website.addresses import case_address
 from lab.website.charts.rows import Bar, Dot, axis_of, bars, panel
 from lab.website.charts.svg import series
 from lab.website.data.judged import Judged
-from lab.website.data.standing_words import SHARES_FIRST
+from lab.website.data.standing_words import SHARES_FIRST, doubt
 from lab.website.figure import DataView, Figure, Sentence, extremes, joined
 from lab.website.pages.crossover import crossovers
 from lab.website.pages.labels import case_label, listed, scope_within
@@ -50,6 +50,7 @@ def contest(item: Judged, standing: Standing, view: DataView) -> View | None:
     return View(
         crossovers=over_sizes,
         panels=panels,
+        beyond=any(dot.value > axis.high for row in rows for dot in row),
         weak=_weak(item, serious, standing),
         left=sum(case not in shown for case in cases),
     )
@@ -67,7 +68,8 @@ def best(item: Judged, case: PlannedCase, standing: Mapping[str, Rival], view: D
     first = next(iter(item.places(case.name, SCOPE)))
     p50 = view.figure("cells", case.name, first, "p50_seconds", show=format.brief_time)
     who = f"tie of {len(level)}" if len(level) > 2 else " and ".join(level)
-    who += ", not sure" if any(rival.word == "best?" for rival in standing.values()) else ""
+    if any(rival.word == "best?" for rival in standing.values()):
+        who += f", {doubt(ahead=all(rival.low > 1 for rival in standing.values() if rival.word == 'unproven'))}"
     return f"{who}: ", p50 or "–"
 
 

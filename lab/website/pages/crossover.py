@@ -51,6 +51,7 @@ class Crossover:
     table: PageTable | None
     cases: tuple[PlannedCase, ...]
     profiles: frozenset[str]  # those that are drawn
+    beyond: bool  # whether a mark lies beyond the picture
 
 
 def crossovers(item: Judged, view: DataView) -> Iterator[Crossover]:
@@ -75,6 +76,7 @@ def crossovers(item: Judged, view: DataView) -> Iterator[Crossover]:
                 gains=tuple(_gains(item, family, standing, view)),
                 table=None if scope == SCOPE else _table(item, family, standing, scope, title, view),
                 cases=family.cases, profiles=drawn,
+                beyond=any(point.value > SERIOUS for track in tracks for point in track.points),
             )  # fmt: skip
 
 

@@ -217,6 +217,7 @@ def support_view(standing: SupportStanding, preview: bool) -> View:
         elsewhere=_value(standing.elsewhere, None, page) if standing.elsewhere else None,
         cases=_cases(*both, (here, pinned), linked=standing.elsewhere is None),
         measured=_measured(standing, preview),
+        unmeasured_since=bool(now and then and now.judged.digest == then.judged.digest),
     )  # fmt: skip
 
 

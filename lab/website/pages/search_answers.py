@@ -7,6 +7,7 @@ from typing import NamedTuple
 from lab.definition.families import FAMILIES
 from lab.website import format
 from lab.website.data.overview import Shapes
+from lab.website.data.standing_words import doubt
 from lab.website.data.winners import Row
 from lab.website.pages.call_inputs import comment
 from lab.website.pages.grid import mode_titles, row_page, rows_of, shape_text
@@ -27,7 +28,7 @@ class Answer(NamedTuple):
     dtype: str
     best: str
     p50: str
-    sure: bool
+    doubt: str  # what to add to its name, where it may not be the fastest
     ties: list[str]
     over: str
     ratio: str
@@ -36,6 +37,7 @@ class Answer(NamedTuple):
     most: str
     runs: str
     page: str
+    newer: str  # what a newer run says otherwise; empty where none does
     snippet: int  # its place among those of the script; -1 where there is none
     sizes: int  # of its first line, the sizes of what is passed, the place among those of the script
 
@@ -64,16 +66,23 @@ def _answer(row: Row, page: str, snippet_number: int, sizes: int) -> Answer:
     interval = format.interval(margin["low"], margin["high"], brief=True) if "low" in margin else ""
     ratio = format.ratio(margin["ratio"], margin["low"], margin["high"], brief=True) if "low" in margin else ""
     best, least, most = row["cells"][row["best"]], range_["least_seconds"], range_["most_seconds"]
+    doubtful = doubt(ahead=row["ahead"]) if best["call"] == "best?" else ""
     in_one_unit = (least < format.LONG_SECONDS) == (most < format.LONG_SECONDS)
     return Answer(
         gpu=row["gpu"], mode=row["mode"], case=row["case"], title=operator_title(row["op"]),
         shape=shape_text(row), dtype=DTYPES.get(dtype, dtype),
-        best=row["best"], p50=format.brief_time(best["p50_seconds"]), sure=best["call"] != "best?",
+        best=row["best"], p50=format.brief_time(best["p50_seconds"]), doubt=doubtful,
         ties=[family for family, cell in row["cells"].items() if cell["call"] == "tie" and family != row["best"]],
         over=margin["over"], ratio=ratio, interval=interval,
         least=(format.brief_microseconds if in_one_unit else format.brief_time)(least), most=format.brief_time(most),
-        runs=range_told(range_), page=page, snippet=snippet_number, sizes=sizes,
+        runs=range_told(range_), page=page, newer=_newer(row), snippet=snippet_number, sizes=sizes,
     )  # fmt: skip
+
+
+def _newer(row: Row) -> str:
+    if not (newer := row.get("newer")):
+        return ""
+    return f"{newer['sentence']} Here “{newer['was_word']}”, “{newer['now_word']}” in {newer['run_id']}."
 
 
 def range_told(times: Row) -> str:

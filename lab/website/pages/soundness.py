@@ -245,8 +245,7 @@ def cells_note(item: Judged, view: DataView) -> Words:
     beyond = sum(share > BEYOND_REFERENCE for share in attained)
     note: Words = (f"The times were {HOST_WENT_ON}. ",) if any(host_went_on(item, *cell) for cell in cells) else ()
     if short and events and events.value:
-        note = (*note, f"In {short} of {len(cells)} cells what the clock reads of nothing, ", events,
-                ", is a large part. ")  # fmt: skip
+        note = (*note, f"In {short} of {len(cells)} cells the timer itself, ", events, ", is a large part. ")
     if cold:
         note = (*note, f"{_of(cold, cells)} faster cold than warm or in a graph: their results stay in L2, and writing "
                 "them back is not timed. ")  # fmt: skip

@@ -37,15 +37,17 @@ def repeats_part(view: DataView) -> Part:
 
 
 def moved_times(view: DataView) -> Sentence:
-    """What of the repeated experiment with most cells out of bounds did not repeat, if anything."""
-    repeats = view.value("repeats") or {}
+    """What of the experiment with most cells out of bounds did not repeat, if anything, while its source stayed."""
+    every = view.value("repeats") or {}
+    repeats = {number: repeat for number, repeat in every.items() if repeat["sources"] == 1}
     out = {number: repeat["cells"] - repeat["within"] for number, repeat in repeats.items()}
     number = max(out, key=lambda each: out[each], default="")
     if not out.get(number):
         return ()
     at, repeat = view.at("repeats", number), repeats[number]
     return (
-        *sentence(at, "Times move more than ratios do. Over {runs} runs of "), f"{repeat['experiment']}, ",
+        *sentence(at, "Times move more than ratios do. Over {runs} runs of one source of "),
+        f"{repeat['experiment']}, ",
         *sentence(at, "{within} of {cells} times stayed within "), f"±{per_cent(REPEATED_WITHIN)} of their median. "
         f"The worst, {repeat['largest_at']}, was off by ", *sentence(at, "{largest_deviation:share}.", share=share),
     )  # fmt: skip

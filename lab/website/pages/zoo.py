@@ -163,11 +163,11 @@ def _level_at(view: DataView) -> Words:
     )  # fmt: skip
     bar = view.figure("levels", usual[0], show=str)
     of_others = (
-        (f" {listed([*map(operator_title, alike)])}, with a bar of ", view.figure("levels", alike[0], show=str),
-         ", is level at ", *_counted(view, "graph", own), " in graphs, of which ",
-         _reached(view, "graph", own, level), " at ", bar,
-         ", and at ", *_counted(view, "device_cold", own), " with nothing cached, of which ",
-         _reached(view, "device_cold", own, level), " at ", bar, ".")
+        (f" {listed([*map(operator_title, alike)])} reaches ", bar, " of the best rival's speed at ",
+         _reached(view, "graph", own, level), " shapes in graphs and ",
+         _reached(view, "device_cold", own, level), " with nothing cached, and its own bar of ",
+         view.figure("levels", alike[0], show=str), " at ", *_counted(view, "graph", own), " and ",
+         *_counted(view, "device_cold", own), ".")
         for alike in others
         for own in (_level_of(view, alike),)
     )  # fmt: skip
