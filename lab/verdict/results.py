@@ -1,6 +1,6 @@
 """Plan + journal → what a reader needs: each cell summed up, each pair compared, each claim judged. Pure."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -169,8 +169,21 @@ class RunResult:
         return "+".join(self.boards)
 
     @property
+    def board_of(self) -> dict[tuple[int, str], str]:
+        """The board of each process, by sweep and process."""
+        return {(start.sweep, start.process): start.machine.gpu_id for start in self.sweeps}
+
+    @property
     def launch_floor_seconds(self) -> float:
         return launch_floor_seconds(self.sweeps)
+
+    def speedup_verdicts(self) -> Iterator[tuple[ExperimentResult, PlannedClaim, str, Verdict]]:
+        """Each claim of a speed-up at each case, with its verdict; the lab's tests of itself are left out."""
+        for experiment in self.experiments:
+            for result in () if experiment.plan.self_test else experiment.claims:
+                if result.claim.measure == "speedup":
+                    for case, verdict in result.verdicts.items():
+                        yield experiment, result.claim, case, verdict
 
 
 def load_run(directory: Path) -> RunResult:
@@ -305,7 +318,7 @@ def _verdict(experiment: ExperimentResult, claim: PlannedClaim, case: str) -> Ve
 
 
 def _traffic_verdict(experiment: ExperimentResult, claim: PlannedClaim, case_name: str) -> Verdict:
-    case = next(case for case in experiment.plan.cases if case.name == case_name)
+    case = experiment.plan.case(case_name)
     baseline = experiment.cells[case_name, claim.baseline] if claim.baseline else None
     return judge_traffic(
         _traffic_side(experiment.cells[case_name, claim.subject], claim.scope),
@@ -315,7 +328,7 @@ def _traffic_verdict(experiment: ExperimentResult, claim: PlannedClaim, case_nam
 
 
 def _memory_verdict(experiment: ExperimentResult, claim: PlannedClaim, case_name: str) -> Verdict:
-    case = next(case for case in experiment.plan.cases if case.name == case_name)
+    case = experiment.plan.case(case_name)
     baseline = experiment.cells[case_name, claim.baseline] if claim.baseline else None
     return judge_memory(
         _memory_side(experiment.cells[case_name, claim.subject]),
