@@ -20,7 +20,7 @@ from lab.definition.plan import PlannedClaim
 from lab.errors import RunError
 from lab.verdict.judge import Status, Verdict
 from lab.verdict.results import ExperimentResult, RunResult
-from lab.verdict.statistics import CONFIDENCE, Speedup
+from lab.verdict.statistics import Speedup, t_quantile
 from lab.verdict.widening import NORMAL_QUANTILE
 
 USUAL_LIMIT = 0.03
@@ -166,7 +166,7 @@ def _error(speedup: Speedup) -> float:
 
 
 def _quantile(speedup: Speedup) -> float:
-    return float(stdtrit(len(speedup.sweep_ratios) - 1, 0.5 + CONFIDENCE / 2))
+    return t_quantile(len(speedup.sweep_ratios) - 1)
 
 
 def _freedom(older: Speedup, newer: Speedup) -> float:
