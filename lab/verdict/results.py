@@ -29,10 +29,10 @@ from lab.verdict.ceilings import Ceilings, ceilings_of
 from lab.verdict.cells import SCOPE, CellResult, cell_result, launch_floor_seconds
 from lab.verdict.compare import Timed, clock_step_seconds, compared_processes, speedup_between, split_between
 from lab.verdict.excluded_rounds import NOTHING, ExcludedRounds, excluded_rounds
-from lab.verdict.judge import Side, Status, Verdict, judge_case, judge_claim, mark_of_claim
+from lab.verdict.judge import WEIGHED, Side, Status, Verdict, judge_case, judge_claim, mark_of_claim
 from lab.verdict.judge_memory import MemorySide, judge_memory
 from lab.verdict.judge_traffic import TrafficSide, judge_traffic
-from lab.verdict.statistics import Speedup, Split
+from lab.verdict.statistics import Speedup, Split, geometric_mean
 from lab.verdict.traffic import least_moved
 from lab.verdict.valid_records import valid_records
 from lab.verdict.widening import profiles_drawn_once, session_floor, widened
@@ -55,6 +55,16 @@ class ClaimResult:
     def mark(self) -> str:
         """ "one draw" where its verdict rests on such evidence, or nothing."""
         return mark_of_claim(list(self.verdicts.values()), self.status)
+
+    @property
+    def weighed_ratios(self) -> tuple[float, ...]:
+        """Of the cases whose samples or counters were fit to be weighed."""
+        return tuple(v.ratio for v in self.verdicts.values() if v.status in WEIGHED and v.ratio is not None)
+
+    @property
+    def geometric_mean(self) -> float | None:
+        """Of these ratios; None where there are none."""
+        return geometric_mean(self.weighed_ratios) if self.weighed_ratios else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
