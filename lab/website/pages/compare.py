@@ -11,15 +11,8 @@ from lab.definition.plan import PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import experiment_folder, pair_folder
-from lab.website.data.comparison import (
-    OF_MACHINE,
-    comparison_data,
-    differences,
-    one_machine,
-    redefined,
-    run_pairs,
-    shared,
-)
+from lab.website.data.comparison import comparison_data, run_pairs, shared
+from lab.website.data.differences import OF_MACHINE, differences, one_machine, redefined
 from lab.website.data.judged import Judged, json_text
 from lab.website.figure import DataView, Sentence, sentence, span
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped

@@ -13,10 +13,10 @@ from lab.verdict.cells import SCOPE
 from lab.verdict.judge import FEWEST_SWEEPS, Status
 from lab.website import format
 from lab.website.addresses import SITE
-from lab.website.data.comparison import PROVENANCE
+from lab.website.data.contradicted import contradicting
+from lab.website.data.differences import PROVENANCE
 from lab.website.data.judged import Judged
 from lab.website.data.judged_cache import audits
-from lab.website.data.verdict_log import contradicting
 from lab.website.decisions import Decision, Freshness, SupportStanding, freshness
 from lab.website.figure import DataView, Figure, joined
 from lab.website.files.csv_tables import tables_of

@@ -13,7 +13,7 @@ from lab.project import project
 from lab.verdict.judge import Status
 from lab.website import format
 from lab.website.addresses import experiment_folder, run_folder, short, verdict_folder
-from lab.website.data.comparison import PROTOCOL, PROVENANCE
+from lab.website.data.differences import PROTOCOL, PROVENANCE
 from lab.website.data.judged import Judged, verdict_data
 from lab.website.data.promoted import Evidence
 from lab.website.data.verdict_log import VerdictChange, changes
