@@ -19,7 +19,7 @@ from lab.website.outputs import Attachment, Document, Outlines, Output, PageGrou
 from lab.website.pages.history import named_run, view_of
 from lab.website.pages.labels import case_label, clocks_of, field_figure
 from lab.website.pages.outline import outlines
-from lab.website.pages.search import leaves
+from lab.website.pages.pagination import leaves
 from lab.website.table import (
     PageTable,
     Strong,

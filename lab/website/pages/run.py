@@ -28,7 +28,7 @@ from lab.website.pages.compare import pairs_of, runs_of
 from lab.website.pages.history import compare_link, named_run
 from lab.website.pages.labels import environment, evidence_facts
 from lab.website.pages.outline import outlines
-from lab.website.pages.search import leaves
+from lab.website.pages.pagination import leaves
 from lab.website.pages.tuning import search_answer
 from lab.website.table import Link, Words, csv_table
 from lab.website.verdict_words import samples_taken, status_counts, verdict_counts
