@@ -28,7 +28,6 @@ from lab.website.pages.case_folds import (
 )
 from lab.website.pages.claims import other_pool_sentence, pooled_sentence, verdict_cells
 from lab.website.pages.hardware import case_limits, case_sustained, case_traffic
-from lab.website.pages.history import run_link
 from lab.website.pages.kernels import kernels_fold
 from lab.website.pages.labels import (
     CPU_SCOPES,
@@ -42,6 +41,7 @@ from lab.website.pages.labels import (
     within_sentence,
 )
 from lab.website.pages.replication import printed_reasons
+from lab.website.pages.run_links import run_link
 from lab.website.pages.snippet import Snippet, snippet_at
 from lab.website.pages.soundness import (
     HOST_WENT_ON,

@@ -16,10 +16,10 @@ from lab.website.data.differences import OF_MACHINE, differences, one_machine, r
 from lab.website.data.judged import Judged, json_text
 from lab.website.figure import DataView, Sentence, sentence, span
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
-from lab.website.pages.history import named_run, view_of
 from lab.website.pages.labels import case_label, clocks_of, field_figure
 from lab.website.pages.outline import outlines
 from lab.website.pages.pagination import leaves
+from lab.website.pages.run_links import named_run, view_of
 from lab.website.table import (
     PageTable,
     Strong,

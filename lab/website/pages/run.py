@@ -25,10 +25,10 @@ from lab.website.pages.answer import answer
 from lab.website.pages.boundary import boundary, live_command, run_command
 from lab.website.pages.claims import by_case, claim_view, claims_table
 from lab.website.pages.compare import pairs_of, runs_of
-from lab.website.pages.history import compare_link, named_run
 from lab.website.pages.labels import environment, evidence_facts
 from lab.website.pages.outline import outlines
 from lab.website.pages.pagination import leaves
+from lab.website.pages.run_links import compare_link, named_run
 from lab.website.pages.tuning import search_answer
 from lab.website.table import Link, Words, csv_table
 from lab.website.verdict_words import samples_taken, status_counts, verdict_counts
