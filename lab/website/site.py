@@ -35,9 +35,10 @@ from lab.website.pages.feed import feed_file
 from lab.website.pages.front import front_pages
 from lab.website.pages.methods import methods_pages
 from lab.website.pages.policy import glossary_pages, policy_pages
-from lab.website.pages.run import run_list, run_pages, verdict_pages
+from lab.website.pages.run import run_list, run_pages
 from lab.website.pages.search import search_pages
 from lab.website.pages.trust import trust_pages
+from lab.website.pages.verdicts import verdict_pages
 from lab.website.pages.zoo import zoo_pages
 from lab.website.wording.references import References, check_references
 
