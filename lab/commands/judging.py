@@ -54,8 +54,8 @@ def add_commands(add: Add) -> None:
 
 
 def judge(options: argparse.Namespace) -> int:
+    from lab.verdict.judge_run import load_run
     from lab.verdict.required import lacking_verdicts
-    from lab.verdict.results import load_run
 
     lacking = []
     for name in options.runs:
@@ -71,7 +71,7 @@ def judge(options: argparse.Namespace) -> int:
 def compare(options: argparse.Namespace) -> int:
     from lab.gate_report import EXIT_STATUS, describe_gate, markdown
     from lab.verdict.gate import compare_runs, outcome_of
-    from lab.verdict.results import load_run
+    from lab.verdict.judge_run import load_run
 
     older, newer = (load_run(directory_of(name)) for name in (options.older, options.newer))
     limit = options.fail_if_slower
@@ -110,7 +110,7 @@ def tell_verdicts(run: "RunResult") -> None:
 def alarms(options: argparse.Namespace) -> int:
     from lab.alarm_report import describe_alarms, newest_is_slower
     from lab.verdict.alarm import Night, Series, follow, nights_of
-    from lab.verdict.results import load_run
+    from lab.verdict.judge_run import load_run
 
     measured: dict[tuple[str, str], list[tuple[Series, Night]]] = {}  # a published run may lie in runs/ too
     for directory in [directory_of(name) for name in options.runs] or all_runs():
@@ -134,10 +134,10 @@ def validity(options: argparse.Namespace) -> None:
     from lab.overview import describe_boards, describe_neighbours, describe_pooled, describe_repeats, describe_validity
     from lab.verdict.between_boards import board_spreads
     from lab.verdict.estimates import estimates
+    from lab.verdict.judge_run import load_run
     from lab.verdict.neighbours import neighbours
     from lab.verdict.pooled import pooled
     from lab.verdict.repeatability import repeatability
-    from lab.verdict.results import load_run
     from lab.verdict.validity import study
 
     runs = [load_run(directory_of(name)) for name in options.runs]

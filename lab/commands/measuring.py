@@ -37,7 +37,7 @@ def add_commands(add: Add) -> None:
 
 def benchmark(options: argparse.Namespace) -> None:
     """The whole journey: plan, measure, track, judge, preview."""
-    from lab.verdict.results import load_run
+    from lab.verdict.judge_run import load_run
 
     if options.host:
         measure_there(options)

@@ -12,7 +12,7 @@ from lab.definition.prose import missing_prose
 from lab.definition.publication import Publication
 from lab.errors import LabError
 from lab.project import project
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 from lab.website.build import Builder, PageBuilders
 from lab.website.data import publication_log
 from lab.website.data.judged import Judged, judged_run, not_measured

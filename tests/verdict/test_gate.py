@@ -10,7 +10,8 @@ from lab.errors import RunError
 from lab.gate_report import describe_gate, markdown
 from lab.verdict.gate import Outcome, change_between, compare_runs, outcome_of
 from lab.verdict.gate_simulation import FALSE_ALARMS, FOUND, PUBLISHED, gate_row
-from lab.verdict.results import RunResult, load_run
+from lab.verdict.judge_run import load_run
+from lab.verdict.results import RunResult
 from lab.verdict.scatter import PROCESSES
 from lab.verdict.statistics import over_sweeps
 from lab.verdict.widening import SESSION_FLOOR, widened

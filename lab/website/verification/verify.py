@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lab.errors import EvidenceError, LabError
+from lab.verdict.judge_run import UNMEASURED
 from lab.website.addresses import verdict_folder
 from lab.website.data import promoted, publication_log
 from lab.website.data.promoted import EVIDENCE, Evidence
@@ -22,7 +23,6 @@ from lab.website.site import BUILDERS, DECISIONS, gather, write_site
 from lab.website.verification.again import recomputed
 from lab.website.verification.figures import Data, check_page, count_figures
 from lab.website.verification.files import (
-    UNMEASURED,
     Mismatch,
     apart,
     check_manifest,
