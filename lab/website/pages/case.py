@@ -27,6 +27,8 @@ from lab.website.pages.case_folds import (
     splits_fold,
 )
 from lab.website.pages.claims import other_pool_sentence, pooled_sentence, verdict_cells
+from lab.website.pages.clock_notes import HOST_WENT_ON, clock_note, clocks_fold, faster_cold, host_went_on, legend
+from lab.website.pages.correctness import case_correctness
 from lab.website.pages.hardware import case_limits, case_sustained, case_traffic
 from lab.website.pages.kernels import kernels_fold
 from lab.website.pages.labels import (
@@ -43,15 +45,6 @@ from lab.website.pages.labels import (
 from lab.website.pages.replication import printed_reasons
 from lab.website.pages.run_links import run_link
 from lab.website.pages.snippet import Snippet, snippet_at
-from lab.website.pages.soundness import (
-    HOST_WENT_ON,
-    case_correctness,
-    clock_note,
-    clocks_fold,
-    faster_cold,
-    host_went_on,
-    legend,
-)
 from lab.website.pages.standing import Rival, rivals
 from lab.website.table import (
     Constant,
