@@ -131,14 +131,8 @@ def alarms(options: argparse.Namespace) -> int:
 
 
 def validity(options: argparse.Namespace) -> None:
-    from lab.overview import describe_boards, describe_neighbours, describe_pooled, describe_repeats, describe_validity
-    from lab.verdict.between_boards import board_spreads
-    from lab.verdict.estimates import estimates
+    from lab.validity_report import describe_runs
     from lab.verdict.judge_run import load_run
-    from lab.verdict.neighbours import neighbours
-    from lab.verdict.pooled import pooled
-    from lab.verdict.repeatability import repeatability
-    from lab.verdict.validity import study
 
     runs = [load_run(directory_of(name)) for name in options.runs]
     for run in runs:
@@ -146,11 +140,7 @@ def validity(options: argparse.Namespace) -> None:
             say(f"{run.plan.run_id}: left out, it was measured on the CPU")
     if all(run.machine.device != "cuda" for run in runs):
         raise RunError("no run of a GPU among them; docs/verdicts.md says how the lab is tested on one")
-    tell_lines(describe_validity(study(runs)))
-    tell_lines(describe_repeats(repeatability(runs, options.one_code), estimates(runs, options.one_code)))
-    tell_lines(describe_pooled(pooled(runs)))
-    tell_lines(describe_boards(board_spreads(runs)))
-    tell_lines(describe_neighbours(neighbours(runs)))
+    tell_lines(describe_runs(runs, options.one_code))
 
 
 def simulate(options: argparse.Namespace) -> int:
@@ -178,7 +168,7 @@ def _tell_rows(rows: Iterable[Any], describe: Callable[[Any], str]) -> int:
 
 
 def _simulate_verdicts(options: argparse.Namespace) -> int:
-    from lab.overview import describe_simulation
+    from lab.validity_report import describe_simulation
     from lab.verdict.simulated import COMPARISONS, PATH, missed, save, simulated
 
     if options.keep and not is_checkout():

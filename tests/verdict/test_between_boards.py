@@ -9,7 +9,7 @@ import pytest
 from factory import SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.evidence.record import LostGpu, Machine, Record, RunStart, unlike
-from lab.overview import describe_boards
+from lab.validity_report import describe_boards
 from lab.verdict.alarm import nights_of
 from lab.verdict.between_boards import board_spreads
 from lab.verdict.judge_run import judge_run

@@ -7,7 +7,7 @@ import pytest
 from factory import SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.evidence.record import Record, SweepFinish, SweepStart
-from lab.overview import describe_neighbours
+from lab.validity_report import describe_neighbours
 from lab.verdict.judge_run import judge_run
 from lab.verdict.neighbours import neighbours, processes_beside
 from lab.verdict.results import RunResult
