@@ -20,7 +20,8 @@ from lab.definition import plan_file
 from lab.errors import EvidenceError, LabError, RunError
 from lab.evidence import journal
 from lab.evidence.source import NoRepository, commit_of
-from lab.verdict.results import RunResult, load_run
+from lab.verdict.judge_run import load_run
+from lab.verdict.results import RunResult
 
 LIST = "bundle.json"
 SCHEMA = 1

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from lab.verdict.gate import Compared, Outcome, outcome_of, unweighed
 from lab.verdict.gate_simulation import GateRow
 from lab.verdict.results import RunResult
-from lab.verdict.statistics import per_cent
+from lab.verdict.statistics import Speedup, per_cent
 from lab.website.format import ratio_interval
 
 WORDS = {
@@ -55,15 +55,11 @@ def markdown(older: RunResult, newer: RunResult, compared: Sequence[Compared], l
     return "\n".join([*head, *rows]) + "\n"
 
 
-def describe_gate_rows(rows: Sequence[GateRow]) -> Iterator[str]:
-    for row in rows:
-        truth = f"slower by {per_cent(row.slowdown, 1)}" if row.slowdown else "unchanged"
-        said = (
-            f"regression {per_cent(row.regressions / row.pairs, 2):>8}",
-            f"no regression {per_cent(row.fine / row.pairs, 1):>7}",
-        )
-        missed = "  goal missed" if row.missed_goal else ""
-        yield f"  {row.process:38} {row.sweeps} sweeps  {truth:16} {'  '.join(said)}{missed}"
+def describe_gate_row(row: GateRow) -> str:
+    truth = f"slower by {per_cent(row.slowdown, 1)}" if row.slowdown else "unchanged"
+    regression, fine = per_cent(row.regressions / row.pairs, 2), per_cent(row.fine / row.pairs, 1)
+    said = f"regression {regression:>8}  no regression {fine:>7}"
+    return f"  {row.process:38} {row.sweeps} sweeps  {truth:16} {said}{'  goal missed' if row.missed_goal else ''}"
 
 
 def _nothing_compared(older: RunResult) -> Iterator[str]:
@@ -76,8 +72,8 @@ def _nothing_compared(older: RunResult) -> Iterator[str]:
     yield from reasons
 
 
-def _ratio(interval: object) -> str:
-    return ratio_interval(interval) if interval else "–"  # type: ignore[arg-type]
+def _ratio(speedup: Speedup | None) -> str:
+    return ratio_interval(speedup) if speedup else "–"
 
 
 def _answer(each: Compared) -> str:

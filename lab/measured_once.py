@@ -11,7 +11,8 @@ from lab.errors import RunError
 from lab.evidence.machine import version
 from lab.evidence.source import source_digest
 from lab.supervisor.run import run
-from lab.verdict.results import RunResult, load_run
+from lab.verdict.judge_run import load_run
+from lab.verdict.results import RunResult
 
 Say = Callable[[str], None]
 

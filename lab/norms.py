@@ -101,44 +101,35 @@ def measure(
         raise PlanError(
             f"inputs of {shape[0]}x{shape[1]} {dtype} cannot be made: {fault(refusal)[:120]}; try fewer"
         ) from None
-    rows: list[NormTiming] = []
-    subjects: dict[str, Subject] = {}
-    shares: dict[str, float] = {}
-    for profile in experiment.profiles:
-        if operator.name not in profile.implementations or not _in_backend(profile, backend):
-            continue
-        try:
-            row, function, share = _prepare(profile, operator, sets, seeds, device)
-        except Exception as problem:  # a profile that fails is a row of the table, not the end of it
-            row, function, share = (
-                NormTiming(op=operator.name, profile=profile.name, outcome="failed", reason=fault(problem)),
-                None,
-                0,
-            )
-        if row:
-            rows.append(row)
-        elif function:
-            subjects[profile.name] = Subject(function)
-            shares[profile.name] = share
-    yield from rows
-    if subjects:
+    planned = [each for each in experiment.profiles if operator.name in each.implementations]
+    prepared = {
+        each.name: _prepared(each, operator, sets, seeds, device) for each in planned if _in_backend(each, backend)
+    }
+    yield from (each for each in prepared.values() if isinstance(each, NormTiming))
+    ready = {name: each for name, each in prepared.items() if not isinstance(each, NormTiming)}
+    if ready:
+        subjects = {name: subject for name, (subject, _) in ready.items()}
         pool = InputPool(sets, random.Random())
         timer = CaseTimer(make_clock(device), subjects, pool, (SCOPE,), PROTOCOL, random.Random(), Observer())
-        yield from _timed(operator, shape, dtype, {n: t[0].rounds for n, t in timer.time().timings.items()}, shares)
+        rounds = {name: timings[0].rounds for name, timings in timer.time().timings.items()}
+        yield from _timed(operator, shape, dtype, rounds, {name: share for name, (_, share) in ready.items()})
 
 
-def _prepare(
+def _prepared(
     profile: Profile, operator: Operator, sets: list[Any], seeds: tuple[int, ...], device: str
-) -> tuple[NormTiming | None, Any, float]:
-    """(a row where it cannot be timed, the function where it can, share of the tolerance)."""
-    if reason := skip_reason(profile, device):
-        return NormTiming(op=operator.name, profile=profile.name, outcome="skipped", reason=reason), None, 0.0
-    function = profile.implementations[operator.name]()
-    correctness = check_profile(operator, function, sets, seeds)
-    if not correctness.passed:
-        row = NormTiming(op=operator.name, profile=profile.name, outcome="wrong", reason=correctness.message)
-        return row, None, 0.0
-    return None, function, correctness.worst_tolerance_share
+) -> tuple[Subject, float] | NormTiming:
+    """What to time, with its share of the tolerance; or the row of a profile that cannot be timed."""
+    try:
+        outcome, reason = "skipped", skip_reason(profile, device)
+        if not reason:
+            function = profile.implementations[operator.name]()
+            correctness = check_profile(operator, function, sets, seeds)
+            if correctness.passed:
+                return Subject(function), correctness.worst_tolerance_share
+            outcome, reason = "wrong", correctness.message
+    except Exception as problem:  # a profile that fails is a row of the table, not the end of it
+        outcome, reason = "failed", fault(problem)
+    return NormTiming(op=operator.name, profile=profile.name, outcome=outcome, reason=reason)
 
 
 def _timed(

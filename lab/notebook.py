@@ -26,8 +26,9 @@ from lab.errors import MissingPackage
 from lab.evidence.source import HANDED_OVER as VARIABLE
 from lab.project import project
 from lab.tables import Row, cell_rows, claim_rows, sample_rows
+from lab.verdict.judge_run import load_run
 from lab.verdict.required import lacking_verdicts
-from lab.verdict.results import RunResult, load_run
+from lab.verdict.results import RunResult
 
 if TYPE_CHECKING:
     import pandas

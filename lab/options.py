@@ -28,35 +28,36 @@ TUNE = (
 def add_plan_options(sub: argparse.ArgumentParser, run_id: str | None = None) -> None:
     """`run_id` is what is taken where none is given; None makes it an error to give none."""
     sub.add_argument(
-        "--run-id",
-        required=run_id is None,
-        default=run_id,
-        metavar="X",
+        "--run-id", required=run_id is None, default=run_id, metavar="X",
         help="name of the run: a plain slug; names runs/X",
-    )
+    )  # fmt: skip
     sub.add_argument(
-        "--experiment",
-        nargs="+",
-        action="extend",
-        metavar="NAME",
+        "--experiment", nargs="+", action="extend", metavar="NAME",
         help="experiments to measure, or 'all' but the lab's tests of itself (default: one for a first look, on a GPU "
         "normalization-fusion, on a CPU cpu-fused-calls); a GPU's ceilings come with them",
-    )
+    )  # fmt: skip
     sub.add_argument(
-        "--with-profiling",
-        nargs="?",
-        const=METRIC_SETS[0],
-        choices=METRIC_SETS,
-        metavar="chosen|full",
+        "--with-profiling", nargs="?", const=METRIC_SETS[0], choices=METRIC_SETS, metavar="chosen|full",
         help="Nsight Compute counters after timing, in a pass of its own: the chosen list, which the pages show "
         "(about 2 s a cell), or all that ncu knows, to be opened in its own viewer (three times as long)",
-    )
+    )  # fmt: skip
     sub.add_argument("--with-instruments", action="store_true", help="readings by do_bench and nvbench after timing")
     sub.add_argument(
-        "--with-tuned",
-        action="store_true",
+        "--with-tuned", action="store_true",
         help="launch the lab's kernels as `lab tune` found best on this machine, not by their rules",
+    )  # fmt: skip
+    _add_case_options(sub)
+    sub.add_argument(
+        "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: cuda where there is one"
     )
+    sub.add_argument(
+        "--sweeps", type=int, metavar="K",
+        help="fresh processes, 1 to 60 (default: 5, and up to 9 of what is compared with a compiler or is not precise "
+        "enough; on the CPU 3)",
+    )  # fmt: skip
+
+
+def _add_case_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--cases", nargs="+", action="extend", metavar="all|first|PATTERN",
         help="which cases of each experiment to measure: every one, the first, or those whose names match a pattern "
@@ -71,16 +72,6 @@ def add_plan_options(sub: argparse.ArgumentParser, run_id: str | None = None) ->
         "--include", action="append", metavar="FLAG",
         help=f"measure the cases that are only_with this flag too; --include-FLAG says the same {OLDER_FORM}",
     )  # fmt: skip
-    sub.add_argument(
-        "--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: cuda where there is one"
-    )
-    sub.add_argument(
-        "--sweeps",
-        type=int,
-        metavar="K",
-        help="fresh processes, 1 to 60 (default: 5, and up to 9 of what is compared with a compiler or is not precise "
-        "enough; on the CPU 3)",
-    )
 
 
 def add_gpu_options(sub: argparse.ArgumentParser) -> None:

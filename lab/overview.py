@@ -1,30 +1,21 @@
 """Experiments, plans and verdicts as lines of text for a terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lab.definition.claim_words import can_run, claim_sentence
 from lab.definition.experiment import CEILINGS, Experiment
 from lab.definition.plan import Plan, PlannedCase
-from lab.verdict.between_boards import BoardSpread
 from lab.verdict.ceilings import Ceilings, ceiling_gap
 from lab.verdict.cells import SCOPE, CellResult
-from lab.verdict.estimates import Estimates
-from lab.verdict.neighbours import Neighbours
-from lab.verdict.plain_words import STATUS_WORDS, claim_word, in_words
-from lab.verdict.pooled import Pooled
-from lab.verdict.repeatability import CHANGED, HOLDING, ZERO, Repeatability
+from lab.verdict.plain_words import claim_word, in_words
 from lab.verdict.results import RunResult
 from lab.verdict.search import ConfigurationTrial, Search, compiled_of
-from lab.verdict.simulated import SimulationTable, missed
-from lab.verdict.statistics import Speedup, per_cent
-from lab.verdict.validity import Power, SelfComparison, Study
+from lab.verdict.statistics import Speedup
 from lab.website.format import (
     distance,
     gigabytes_per_second,
-    interval,
     megabytes,
     microseconds,
-    ratio,
     ratio_interval,
     share,
     teraflops_per_second,
@@ -160,115 +151,3 @@ def _trial(trial: ConfigurationTrial, scope: str) -> str:
     verdict = trial.verdict
     parts.append(f"{verdict.status}{f' ({verdict.mark})' if verdict.mark else ''}")
     return ", ".join([*parts, verdict.reason] if verdict.reason else parts)
-
-
-def describe_validity(study: Study) -> Iterator[str]:
-    yield f"{study.sessions} sessions of five sweeps on a GPU"
-    for label, comparison in (
-        ("the same function under two names", study.same),
-        ("controls of other runs", study.controls),
-    ):
-        yield f"  {label}: {_self_comparison(comparison)}"
-    for case, comparison in study.by_case.items():
-        yield f"    {case:34} {_self_comparison(comparison)}"
-    for power in study.power:
-        yield (
-            f"  {power.known_ratio:.2f}x: {power.trials} trials, {_right(power)}{power.withheld} "
-            f"too noisy to call, {power.excluding_one} intervals without 1, {power.covering} hold the ratio"
-        )
-    for repeat in study.repeats:
-        gpus = f"on {repeat.gpus} boards of one GPU model"
-        yield f"  {repeat.experiment}: {repeat.runs} runs of {repeat.sources} versions of the source, {gpus}"
-        yield (
-            f"    {repeat.comparisons} claims at cases: {repeat.flip_count} reversed, {repeat.changed_count} changed, "
-            f"{repeat.disjoint_count} pairs of intervals apart"
-        )
-        yield (
-            f"    p50 of {repeat.within} of {repeat.cells} cells within 1 %, "
-            f"at most {per_cent(repeat.largest_deviation, 2)} off ({repeat.largest_at})"
-        )
-        for word, places in (("reversed", repeat.flips), ("changed", repeat.changed), ("apart", repeat.disjoint)):
-            yield from (f"    {word}: {place}" for place in places)
-    for agreement in study.agreements:
-        times = ", ".join(f"{name} {microseconds(seconds)}" for name, seconds in agreement.seconds.items())
-        yield f"  {agreement.case} {agreement.profile}: device_cold {microseconds(agreement.p50_seconds)}; {times} µs"
-
-
-def describe_repeats(repeats: Sequence[Repeatability], constants: Estimates) -> Iterator[str]:
-    """How often a repeated run agrees, beside the goals, and what the constants of the rules would be."""
-    for each in repeats:
-        counted = f"{each.runs} runs on {each.boards} boards, {each.pairs} pairs of claims at cases"
-        yield f"{each.gpu}, {each.kind}: {counted}"
-        yield (
-            f"  {per_cent(each.holding_share, 1)} of the intervals hold the other speed-up (goal {per_cent(HOLDING)}), "
-            f"{per_cent(each.zero_share, 1)} of the differences are within error (goal {per_cent(ZERO)})"
-        )
-        yield (
-            f"  {per_cent(each.changed_share, 1)} of the verdicts changed (goal at most {per_cent(CHANGED)}), "
-            f"{each.flipped} reversed (goal 0), {each.undecided} open in both"
-        )
-    if not repeats:
-        yield "no two runs of one source and protocol, so repeats cannot be compared"
-    if constants.session_share is not None:
-        yield f"  between sessions: {constants.session_share:.2f} of the standard deviation of sweeps"
-    for sessions in constants.sessions:
-        yield (
-            f"  fixed kernels that are taken to differ by {per_cent(sessions.floor, 2)} at least: "
-            f"{sessions.comparisons} comparisons differ by {per_cent(sessions.seen_floor, 2)}; deciles between three "
-            f"runs and more: {' '.join(f'{value:.4f}' for value in sessions.deciles) or '–'}"
-        )
-    if constants.draw_spread is not None:
-        yield f"  between choices of an autotuner: {per_cent(constants.draw_spread, 1)}"
-    for kind, deciles in constants.sweep_deciles.items():
-        yield f"  deciles of the sweeps' standard deviations, {kind}: {' '.join(f'{value:.4f}' for value in deciles)}"
-
-
-def describe_pooled(pools: Sequence[Pooled]) -> Iterator[str]:
-    """Claims at cases over three runs and more of one source."""
-    for each in pools:
-        if each.low is not None and each.high is not None:
-            place = f"{each.place.claim} at {each.place.case}"
-            said = f"{ratio(each.ratio, each.low, each.high)} {interval(each.low, each.high)}"
-            word = f"{STATUS_WORDS[each.status]}, " if each.status else ""
-            yield f"  {place}: {word}{said} over {len(each.runs)} runs on {each.boards} boards"
-
-
-def describe_boards(spreads: Sequence[BoardSpread]) -> Iterator[str]:
-    """What runs on several boards say of the difference between boards."""
-    for each in spreads:
-        yield (
-            f"{each.gpu}, {each.boards} boards beside one another in runs, {each.comparisons} claims at cases: "
-            f"standard deviation {per_cent(each.between, 2)} between boards, {per_cent(each.within, 2)} between sweeps "
-            f"of one board"
-        )
-
-
-def describe_neighbours(compared: Sequence[Neighbours]) -> Iterator[str]:
-    """Whether GPUs that measure at the same time disturb one another."""
-    for each in compared:
-        interval = "" if each.low is None or each.high is None else f" [{100 * each.low:+.2f}, {100 * each.high:+.2f}]"
-        yield (
-            f"{each.gpu}, {each.scope}: neighbours change times by {100 * each.shift:+.2f} %{interval}, over "
-            f"{each.cells} cells of {each.boards} boards; sweeps scatter by {per_cent(each.scatter_beside, 2)}, "
-            f"alone by {per_cent(each.scatter_alone, 2)}"
-        )
-
-
-def describe_simulation(table: SimulationTable) -> Iterator[str]:
-    """A line for each process and truth, and the goals that are missed."""
-    yield f"policy {table.policy_version}, seed {table.seed}, {table.comparisons} comparisons a row"
-    for row in table.rows:
-        supported, refuted = (per_cent(count / row.comparisons, 2) for count in (row.supported, row.refuted))
-        yield (
-            f"  {row.process:40} true {row.truth:<7g} supported {supported:>8}  refuted {refuted:>8}  "
-            f"{row.sweeps / row.comparisons:.1f} sweeps"
-        )
-    yield from (f"  goal missed: {goal}" for goal in missed(table.rows))
-
-
-def _right(power: Power) -> str:
-    return "" if power.right is None else f"{power.right} right verdicts, "
-
-
-def _self_comparison(counts: SelfComparison) -> str:
-    return f"{counts.comparisons} comparisons, {counts.supported} faster, {counts.excluding_one} intervals without 1"

@@ -9,7 +9,8 @@ from factory import FAST, LARGE, PLAIN, machine, plan_of, records_of, small_expe
 from lab.definition.experiment import Claim
 from lab.definition.plan import Plan
 from lab.evidence.record import Cell, Counters, Kernel, Record
-from lab.verdict.results import RunResult, judge_run
+from lab.verdict.judge_run import judge_run
+from lab.verdict.results import RunResult
 
 MB = 1e6
 LARGE_BYTES = 4096 * 4096 * 4  # that the large case must read, and as many that it must write

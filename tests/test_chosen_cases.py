@@ -11,7 +11,7 @@ from lab.commands.measuring import plan_of as plan_of_options
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
 from lab.supervisor.resume import open_run
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import judged_run
 from lab.website.pages.boundary import live_command, run_command
 

@@ -17,7 +17,7 @@ from lab.bundle import FILES, LIST, import_bundle, write_bundle
 from lab.cli import main
 from lab.errors import EvidenceError
 from lab.evidence import journal
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 
 TIMES = {"torch-baseline": 90e-6, "torch-fused": 30e-6, "triton-fused-rmsnorm": 20e-6}
 

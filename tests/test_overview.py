@@ -7,7 +7,7 @@ from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, plan_of, record
 
 from lab.overview import describe_experiment, describe_verdicts
 from lab.verdict.judge import Status
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 
 
 def lines_of(**how: bool) -> list[str]:

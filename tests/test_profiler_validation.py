@@ -16,7 +16,7 @@ from experiments.profiler_validation import (
 from lab.definition.catalogue import choose_experiments
 from lab.definition.planning import planned
 from lab.evidence.source import ROOT
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 
 CLAIMS = {claim.name: claim for claim in PROFILER_VALIDATION.claims}
 PLAN = planned(PROFILER_VALIDATION, frozenset({"full-validity"}))

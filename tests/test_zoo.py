@@ -34,7 +34,7 @@ from lab.errors import PlanError
 from lab.evidence.machine import version
 from lab.evidence.record import Cell
 from lab.kernels.rows import MAXIMUM_COLUMNS
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 from lab.verdict.standing import spread, standings, unmeasured
 
 EXPERIMENT = "zoo-softmax-8"

@@ -24,7 +24,7 @@ def add_commands(add: Add) -> None:
 
 
 def export(options: argparse.Namespace) -> None:
-    from lab.verdict.results import load_run
+    from lab.verdict.judge_run import load_run
 
     directory = directory_of(options.run)
     if options.form in ("bundle", "parquet") and not options.out:

@@ -1,12 +1,17 @@
 """`lab judge`, `compare`, `alarms`, `validity`, `simulate`: verdicts, a gate, alarms, and how far to trust them."""
 
 import argparse
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lab.commands.adding import RUN, Add
-from lab.commands.runs import all_runs, directory_of, say, tell
+from lab.commands.runs import all_runs, directory_of, say, tell_lines
 from lab.errors import LabError, RunError
 from lab.project import is_checkout
+
+if TYPE_CHECKING:
+    from lab.verdict.results import RunResult
 
 VERDICTS = ("supported", "not-refuted")  # that can be required: lab/verdict/required.py
 PAIRS = 4000  # of runs, or series of nights, that are simulated of each kind
@@ -49,15 +54,15 @@ def add_commands(add: Add) -> None:
 
 
 def judge(options: argparse.Namespace) -> int:
+    from lab.verdict.judge_run import load_run
     from lab.verdict.required import lacking_verdicts
-    from lab.verdict.results import load_run
 
     lacking = []
     for name in options.runs:
-        directory = directory_of(name)
-        print_verdicts(directory)
+        run = load_run(directory_of(name))
+        tell_verdicts(run)
         if options.require:
-            lacking += list(lacking_verdicts(load_run(directory), options.require))
+            lacking += list(lacking_verdicts(run, options.require))
     for line in lacking:
         say(line)
     return 1 if lacking else 0
@@ -66,7 +71,7 @@ def judge(options: argparse.Namespace) -> int:
 def compare(options: argparse.Namespace) -> int:
     from lab.gate_report import EXIT_STATUS, describe_gate, markdown
     from lab.verdict.gate import compare_runs, outcome_of
-    from lab.verdict.results import load_run
+    from lab.verdict.judge_run import load_run
 
     older, newer = (load_run(directory_of(name)) for name in (options.older, options.newer))
     limit = options.fail_if_slower
@@ -74,8 +79,7 @@ def compare(options: argparse.Namespace) -> int:
     if options.markdown == "-":
         print(markdown(older, newer, changes, limit), end="")
     else:
-        for line in describe_gate(older, newer, changes, limit):
-            tell(line)
+        tell_lines(describe_gate(older, newer, changes, limit))
     if options.markdown not in (None, "-"):
         try:
             with Path(options.markdown).open("a", encoding="utf-8") as file:
@@ -97,29 +101,16 @@ def _share(text: str) -> float:
     return share
 
 
-def print_verdicts(directory: Path) -> None:
+def tell_verdicts(run: "RunResult") -> None:
     from lab.overview import describe_verdicts
-    from lab.verdict.results import load_run
 
-    for line in describe_verdicts(load_run(directory)):
-        tell(line)
-
-
-def _simulate_gate(pairs: int, seed: int) -> int:
-    from lab.gate_report import describe_gate_rows
-    from lab.verdict.gate_simulation import simulate_gate
-
-    missed = 0
-    for row in simulate_gate(pairs, seed):
-        missed += row.missed_goal
-        print(*describe_gate_rows([row]), sep="\n", flush=True)
-    return 1 if missed else 0
+    tell_lines(describe_verdicts(run))
 
 
 def alarms(options: argparse.Namespace) -> int:
     from lab.alarm_report import describe_alarms, newest_is_slower
     from lab.verdict.alarm import Night, Series, follow, nights_of
-    from lab.verdict.results import load_run
+    from lab.verdict.judge_run import load_run
 
     measured: dict[tuple[str, str], list[tuple[Series, Night]]] = {}  # a published run may lie in runs/ too
     for directory in [directory_of(name) for name in options.runs] or all_runs():
@@ -135,31 +126,13 @@ def alarms(options: argparse.Namespace) -> int:
     if not measured:
         raise RunError("none of these runs has ended, and alarms rest on whole runs; finish one first")
     followed = follow(night for _, nights in sorted(measured.items(), key=lambda item: item[0]) for night in nights)
-    for line in describe_alarms(followed, [run_id for _, run_id in sorted(measured)]):
-        tell(line)
+    tell_lines(describe_alarms(followed, [run_id for _, run_id in sorted(measured)]))
     return 1 if newest_is_slower(followed) else 0
 
 
-def _simulate_alarms(series: int, seed: int) -> int:
-    from lab.alarm_report import describe_alarm_row
-    from lab.verdict.alarm_simulation import simulate_alarms
-
-    missed = 0
-    for row in simulate_alarms(series, seed):
-        missed += row.missed_goal
-        print(describe_alarm_row(row), flush=True)
-    return 1 if missed else 0
-
-
 def validity(options: argparse.Namespace) -> None:
-    from lab.overview import describe_boards, describe_neighbours, describe_pooled, describe_repeats, describe_validity
-    from lab.verdict.between_boards import board_spreads
-    from lab.verdict.estimates import estimates
-    from lab.verdict.neighbours import neighbours
-    from lab.verdict.pooled import pooled
-    from lab.verdict.repeatability import repeatability
-    from lab.verdict.results import load_run
-    from lab.verdict.validity import study
+    from lab.validity_report import describe_runs
+    from lab.verdict.judge_run import load_run
 
     runs = [load_run(directory_of(name)) for name in options.runs]
     for run in runs:
@@ -167,31 +140,41 @@ def validity(options: argparse.Namespace) -> None:
             say(f"{run.plan.run_id}: left out, it was measured on the CPU")
     if all(run.machine.device != "cuda" for run in runs):
         raise RunError("no run of a GPU among them; docs/verdicts.md says how the lab is tested on one")
-    for line in describe_validity(study(runs)):
-        tell(line)
-    for line in describe_repeats(repeatability(runs, options.one_code), estimates(runs, options.one_code)):
-        tell(line)
-    for line in describe_pooled(pooled(runs)):
-        tell(line)
-    for line in (*describe_boards(board_spreads(runs)), *describe_neighbours(neighbours(runs))):
-        tell(line)
+    tell_lines(describe_runs(runs, options.one_code))
 
 
 def simulate(options: argparse.Namespace) -> int:
-    from lab.overview import describe_simulation
-    from lab.verdict.simulated import COMPARISONS, PATH, missed, save, simulated
+    from lab.alarm_report import describe_alarm_row
+    from lab.gate_report import describe_gate_row
+    from lab.verdict.alarm_simulation import simulate_alarms
+    from lab.verdict.gate_simulation import simulate_gate
 
     if options.runs is not None and options.runs < 1:
         raise LabError(f"--runs is {options.runs}; accepted is 1 or more")
     if options.gate:
-        return _simulate_gate(options.runs or PAIRS, options.seed)
+        return _tell_rows(simulate_gate(options.runs or PAIRS, options.seed), describe_gate_row)
     if options.alarms:
-        return _simulate_alarms(options.runs or PAIRS, options.seed)
+        return _tell_rows(simulate_alarms(options.runs or PAIRS, options.seed), describe_alarm_row)
+    return _simulate_verdicts(options)
+
+
+def _tell_rows(rows: Iterable[Any], describe: Callable[[Any], str]) -> int:
+    """Each row of a simulation as soon as it is counted; 1 where one misses its goal."""
+    missed = False
+    for row in rows:
+        missed = missed or row.missed_goal
+        print(describe(row), flush=True)
+    return int(missed)
+
+
+def _simulate_verdicts(options: argparse.Namespace) -> int:
+    from lab.validity_report import describe_simulation
+    from lab.verdict.simulated import COMPARISONS, PATH, missed, save, simulated
+
     if options.keep and not is_checkout():
         raise LabError("--keep: the table belongs to the lab's own repository, and this lab is an installed package")
     table = simulated(options.runs or COMPARISONS, options.seed)
-    for line in describe_simulation(table):
-        tell(line)
+    tell_lines(describe_simulation(table))
     if options.keep:
         save(table)
         say(f"kept: {PATH}")

@@ -5,9 +5,9 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 
 from lab.commands.adding import RUN, Add
-from lab.commands.judging import print_verdicts
+from lab.commands.judging import tell_verdicts
 from lab.commands.publishing import preview
-from lab.commands.runs import directory_of, in_words, say, tell
+from lab.commands.runs import directory_of, in_words, say, tell, tell_lines
 from lab.commands.tracking import track
 from lab.definition.chosen_cases import chosen_cases
 from lab.definition.experiment import CEILINGS, Experiment
@@ -37,6 +37,8 @@ def add_commands(add: Add) -> None:
 
 def benchmark(options: argparse.Namespace) -> None:
     """The whole journey: plan, measure, track, judge, preview."""
+    from lab.verdict.judge_run import load_run
+
     if options.host:
         measure_there(options)
     else:
@@ -48,7 +50,7 @@ def benchmark(options: argparse.Namespace) -> None:
         return
     directory = project().runs / options.run_id
     options.runs = [str(directory)]
-    print_verdicts(directory)
+    tell_verdicts(load_run(directory))
     problems = []
     for name, stage in (("track", track), ("preview", preview)):
         try:
@@ -122,8 +124,7 @@ def plan(options: argparse.Namespace) -> None:
     from lab.overview import describe_plan
 
     planned = plan_of(options)
-    for line in describe_plan(planned):
-        tell(line)
+    tell_lines(describe_plan(planned))
     for experiment in planned.experiments:
         for lacking in missing_prose(experiment):
             tell(f"  cannot be published yet: {file_of(experiment.name)}: {experiment.name}: {lacking}")

@@ -3,6 +3,7 @@
 import errno
 import importlib.util
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from lab.errors import MissingPackage, RunError
@@ -61,3 +62,9 @@ def say(text: str) -> None:
 
 def tell(text: str) -> None:
     print(printable(text))
+
+
+def tell_lines(lines: Iterable[str]) -> None:
+    """Each as soon as it is made."""
+    for line in lines:
+        tell(line)

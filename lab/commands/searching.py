@@ -3,7 +3,7 @@
 import argparse
 
 from lab.commands.adding import Add
-from lab.commands.runs import say, tell
+from lab.commands.runs import say, tell_lines
 from lab.evidence.moment import now
 from lab.options import add_tune_options, add_zoo_options
 from lab.project import project
@@ -26,8 +26,7 @@ def tune(options: argparse.Namespace) -> None:
     )  # fmt: skip
     if not options.dry_run:
         choose_device("cuda")
-    for line in describe_request(request) if options.dry_run else search(request, project().runs, say):
-        tell(line)
+    tell_lines(describe_request(request) if options.dry_run else search(request, project().runs, say))
 
 
 def zoo(options: argparse.Namespace) -> None:
@@ -40,5 +39,4 @@ def zoo(options: argparse.Namespace) -> None:
     )  # fmt: skip
     if not options.dry_run:
         choose_device("cuda")
-    for line in describe_tour(tour) if options.dry_run else screen(tour, project().runs, say):
-        tell(line)
+    tell_lines(describe_tour(tour) if options.dry_run else screen(tour, project().runs, say))

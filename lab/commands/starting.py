@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from lab.commands.adding import Add
-from lab.commands.runs import say, tell
+from lab.commands.runs import say, tell_lines
 
 
 def add_commands(add: Add) -> None:
@@ -30,8 +30,7 @@ def show_experiments(options: argparse.Namespace) -> None:
     from lab.overview import describe_experiment
 
     for experiment in choose_experiments(options.experiments) if options.experiments else load_experiments():
-        for line in describe_experiment(experiment):
-            tell(line)
+        tell_lines(describe_experiment(experiment))
 
 
 def check(options: argparse.Namespace) -> int:
@@ -56,5 +55,4 @@ def check(options: argparse.Namespace) -> int:
 def doctor(options: argparse.Namespace) -> None:
     from lab.doctor import examine
 
-    for line in examine():
-        tell(line)
+    tell_lines(examine())

@@ -19,7 +19,7 @@ def track(options: argparse.Namespace) -> None:
     need("mlflow", "pandas")
     from lab.tracking.fill import track as fill
     from lab.tracking.fill import unchanged
-    from lab.verdict.results import load_run
+    from lab.verdict.judge_run import load_run
 
     for name in options.runs:
         directory, runs = directory_of(name), project().runs

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.evidence.record import Counters
 from lab.quantities import tracked, unit_of
-from lab.tracking.report import geomean
 from lab.tracking.sizes import sizes
 from lab.verdict.call_counters import call_of
 from lab.verdict.ceilings import ceiling_gap
@@ -35,7 +34,7 @@ def headlines(run: RunResult, experiment: ExperimentResult) -> Iterator[Measure]
     """Geometric mean of each claim over the cases that were judged, and how claims and cells went."""
     utc = run.finished_utc or max(last_utc(cell) for cell in experiment.cells.values() if cell.cells)
     for result in experiment.claims:
-        if gain := geomean(result):
+        if gain := result.geometric_mean:
             yield Measure(key=f"{result.claim.measure}_geomean/{result.claim.name}", value=rounded(gain), utc=utc)
     for status in Status:
         count = sum(result.status == status for result in experiment.claims)

@@ -7,13 +7,11 @@ from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.plan import PlannedCase
 from lab.tracking.names import case_name, machine_name, run_title
 from lab.verdict.cells import CellResult
-from lab.verdict.judge import READING_ORDER, Status, Verdict
+from lab.verdict.judge import READING_ORDER, WEIGHED, Verdict
 from lab.verdict.ranking import Place, baselines, rank
 from lab.verdict.results import ClaimResult, ExperimentResult, RunResult
-from lab.verdict.statistics import geometric_mean
 from lab.website.format import day, interval, microseconds, noise, significant, verdict_ratio
 
-JUDGED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)
 NOTHING = "–"
 
 
@@ -82,12 +80,6 @@ def answers(experiment: ExperimentResult) -> Iterator[str]:
         yield f"**{result.status}** – {claim_sentence(result.claim)}{_size(result)}"
 
 
-def geomean(result: ClaimResult) -> float | None:
-    """Mean ratio over the cases whose samples or counters were good enough to judge; None where none were."""
-    ratios = [v.ratio for v in result.verdicts.values() if v.ratio is not None and v.status in JUDGED]
-    return geometric_mean(ratios) if ratios else None
-
-
 def summary_table(experiment: ExperimentResult) -> dict[str, Any]:
     """Every planned cell, by case and place, as MLflow stores tables: columns, and rows of data."""
     rivals = baselines(experiment)
@@ -116,10 +108,10 @@ def summary_table(experiment: ExperimentResult) -> dict[str, Any]:
 
 
 def _size(result: ClaimResult) -> str:
-    gain = geomean(result)
+    gain = result.geometric_mean
     if gain is None:
         return ""
-    judged = sum(verdict.status in JUDGED for verdict in result.verdicts.values())
+    judged = sum(verdict.status in WEIGHED for verdict in result.verdicts.values())
     of_what = "× the bytes" if result.claim.measure in BYTES_WORDS else "×"
     return f" {significant(gain, 3)}{of_what} in the geometric mean ({judged} of {len(result.verdicts)} shapes judged)."
 
@@ -171,7 +163,7 @@ def _headline_at(experiment: ExperimentResult, case: PlannedCase) -> tuple[str, 
 def _claim_table(experiment: ExperimentResult) -> str:
     rows = []
     for result in sorted(experiment.claims, key=lambda result: READING_ORDER.index(result.status)):
-        gain = geomean(result)
+        gain = result.geometric_mean
         counts = {s: sum(v.status == s for v in result.verdicts.values()) for s in READING_ORDER}
         split = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
         mean = f"{significant(gain, 3)}×" if gain else NOTHING

@@ -54,7 +54,7 @@ def winners_view(baselines: Sequence[str], charts: Sequence[Chart]) -> str:
         "runDateAndNestInfo": 150,
         "duration": 100,
     }
-    state = _list_state(CURRENT_CELLS) | {
+    state = _list_state() | {
         "selectedColumns": [column for column in widths if column.startswith(("metrics.", "params.", "tags."))],
         "columnOrder": ["1", *widths],  # "1" is the column of check boxes
         "columnWidths": widths,
@@ -80,7 +80,7 @@ def curves_view(charts: Sequence[Chart]) -> str:
         "range": {},
     }
     keys = [{"mode": "param", "groupByData": "profile"}, {"mode": "tag", "groupByData": "lab.run_id"}]
-    state = _list_state(CURRENT_CELLS) | {
+    state = _list_state() | {
         "groupBy": {"aggregateFunction": "min", "groupByKeys": keys},
         "compareRunCharts": [_card("LINE", chart) | lines for chart in charts],
         "compareRunSections": _sections(charts),
@@ -116,15 +116,15 @@ def _sections(charts: Sequence[Chart]) -> list[dict[str, Any]]:
     return [*sections, *folded]
 
 
-def view_path(experiment_id: str, view: str, mode: str = "CHART") -> str:
+def view_path(experiment_id: str, view: str) -> str:
     """Where the view opens, under the server's address."""
-    query = f"workflowType=machine_learning&compareRunsMode={mode}&viewStateShareKey={view}"
+    query = f"workflowType=machine_learning&compareRunsMode=CHART&viewStateShareKey={view}"
     return f"/#/experiments/{experiment_id}/runs?{query}"
 
 
-def _list_state(search: str) -> dict[str, Any]:
+def _list_state() -> dict[str, Any]:
     return {
-        "searchFilter": search,
+        "searchFilter": CURRENT_CELLS,
         "startTime": "ALL",
         "lifecycleFilter": "Active",
         "datasetsFilter": [],

@@ -178,20 +178,14 @@ def nights_of(run: RunResult) -> Iterator[tuple[Series, Night]]:
     Where no board is on record, on a CPU say, all machines of the model are one.
     """
     machine = run.machine
-    for experiment in run.experiments:
-        for result in experiment.claims:
-            claim = result.claim
-            if claim.measure != "speedup" or experiment.plan.self_test:
-                continue
-            for case, verdict in result.verdicts.items():
-                if verdict.status in WEIGHED and (speedup := verdict.speedup):
-                    series = Series(
-                        gpu=machine.gpu or machine.cpu, board=run.board, experiment=experiment.plan.name,
-                        claim=claim.name, case=case, subject=claim.subject, baseline=claim.baseline,
-                        scope=claim.scope, isolated=run.plan.protocol.isolated,
-                    )  # fmt: skip
-                    night = Night(run=run.plan.run_id, ratio=speedup.ratio, low=speedup.low, high=speedup.high)
-                    yield series, night
+    for experiment, claim, case, verdict in run.speedup_verdicts():
+        if verdict.status in WEIGHED and (speedup := verdict.speedup):
+            series = Series(
+                gpu=machine.gpu or machine.cpu, board=run.board, experiment=experiment.plan.name, claim=claim.name,
+                case=case, subject=claim.subject, baseline=claim.baseline, scope=claim.scope,
+                isolated=run.plan.protocol.isolated,
+            )  # fmt: skip
+            yield series, Night(run=run.plan.run_id, ratio=speedup.ratio, low=speedup.low, high=speedup.high)
 
 
 def _alarm(series: Series, past: Past, nights: Sequence[Night], number: int) -> Alarm:

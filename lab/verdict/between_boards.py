@@ -48,21 +48,16 @@ def board_spreads(runs: Sequence[RunResult]) -> tuple[BoardSpread, ...]:
 
 
 def _of_run(run: RunResult) -> Iterator[_Squares]:
-    board_of = {(start.sweep, start.process): start.machine.gpu_id for start in run.sweeps}
-    for experiment in run.experiments:
-        if experiment.plan.self_test:
-            continue
-        for result in experiment.claims:
-            claim = result.claim
-            for case, verdict in result.verdicts.items():
-                if claim.measure == "speedup" and verdict.weighed and verdict.speedup:
-                    baseline, subject = (experiment.cells[case, name].cells for name in (claim.baseline, claim.subject))
-                    processes = compared_processes(baseline, subject, claim.scope, experiment.spoiled)
-                    ratios: dict[str, list[float]] = {}
-                    for process, ratio in zip(processes, verdict.speedup.sweep_ratios, strict=True):
-                        ratios.setdefault(board_of[process], []).append(math.log(ratio))
-                    if 1 < len(ratios) < len(processes):
-                        yield _squares(list(ratios.values()))
+    board_of = run.board_of
+    for experiment, claim, case, verdict in run.speedup_verdicts():
+        if verdict.weighed and verdict.speedup:
+            baseline, subject = (experiment.cells[case, name].cells for name in (claim.baseline, claim.subject))
+            processes = compared_processes(baseline, subject, claim.scope, experiment.spoiled)
+            ratios: dict[str, list[float]] = {}
+            for process, ratio in zip(processes, verdict.speedup.sweep_ratios, strict=True):
+                ratios.setdefault(board_of[process], []).append(math.log(ratio))
+            if 1 < len(ratios) < len(processes):
+                yield _squares(list(ratios.values()))
 
 
 def _squares(by_board: Sequence[Sequence[float]]) -> _Squares:

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
-from lab.verdict.statistics import CONFIDENCE, SMALLEST_HALF_WIDTH
+from lab.verdict.statistics import SMALLEST_HALF_WIDTH, Floats, t_quantile
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,13 +32,11 @@ def shift(older: Sequence[float], newer: Sequence[float]) -> Shift | None:
     return Shift(ratio=math.exp(centre), low=math.exp(centre - half_width), high=math.exp(centre + half_width))
 
 
-def _half_width(
-    before: "np.ndarray[tuple[int], np.dtype[np.float64]]", after: "np.ndarray[tuple[int], np.dtype[np.float64]]"
-) -> float:
+def _half_width(before: Floats, after: Floats) -> float:
     errors = [float(values.var(ddof=1)) / values.size for values in (before, after)]
     if not sum(errors):
         return 0.0
     freedom = sum(errors) ** 2 / sum(
         error**2 / (values.size - 1) for error, values in zip(errors, (before, after), strict=True)
     )
-    return float(stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * math.sqrt(sum(errors))
+    return t_quantile(freedom) * math.sqrt(sum(errors))

@@ -20,7 +20,7 @@ from lab.definition.plan import PlannedClaim
 from lab.errors import RunError
 from lab.verdict.judge import Status, Verdict
 from lab.verdict.results import ExperimentResult, RunResult
-from lab.verdict.statistics import CONFIDENCE, Speedup
+from lab.verdict.statistics import Speedup, t_quantile
 from lab.verdict.widening import NORMAL_QUANTILE
 
 USUAL_LIMIT = 0.03
@@ -91,22 +91,17 @@ def compare_runs(older: RunResult, newer: RunResult, limit: float) -> tuple[Comp
     _refuse_other_machine(older, newer)
     after = {experiment.plan.name: experiment for experiment in newer.experiments}
     return tuple(
-        _compared(verdict, after.get(experiment.plan.name), experiment.plan.name, claim.claim, case, limit)
-        for experiment in older.experiments
-        for claim in experiment.claims
-        if claim.claim.measure == "speedup" and not experiment.plan.self_test
-        for case, verdict in claim.verdicts.items()
+        _compared(verdict, after.get(experiment.plan.name), experiment.plan.name, claim, case, limit)
+        for experiment, claim, case, verdict in older.speedup_verdicts()
         if verdict.weighed and verdict.speedup
     )
 
 
 def unweighed(run: RunResult) -> Iterator[tuple[str, str, str, str]]:
     """Experiment, claim, case and reason of each claim of a speed-up that the run could not weigh."""
-    for experiment in run.experiments:
-        for result in experiment.claims:
-            for case, verdict in result.verdicts.items():
-                if result.claim.measure == "speedup" and not experiment.plan.self_test and not verdict.weighed:
-                    yield experiment.plan.name, result.claim.name, case, verdict.reason
+    for experiment, claim, case, verdict in run.speedup_verdicts():
+        if not verdict.weighed:
+            yield experiment.plan.name, claim.name, case, verdict.reason
 
 
 def outcome_of(compared: Sequence[Compared]) -> Outcome:
@@ -171,7 +166,7 @@ def _error(speedup: Speedup) -> float:
 
 
 def _quantile(speedup: Speedup) -> float:
-    return float(stdtrit(len(speedup.sweep_ratios) - 1, 0.5 + CONFIDENCE / 2))
+    return t_quantile(len(speedup.sweep_ratios) - 1)
 
 
 def _freedom(older: Speedup, newer: Speedup) -> float:

@@ -79,8 +79,7 @@ def processes_beside(run: RunResult) -> frozenset[Process]:
 
 
 def _seen(run: RunResult) -> Iterator[_Seen]:
-    board_of = {(start.sweep, start.process): start.machine.gpu_id for start in run.sweeps}
-    beside, code = processes_beside(run), source_of(run)
+    board_of, beside, code = run.board_of, processes_beside(run), source_of(run)
     for experiment in run.experiments:
         for (case, profile), result in experiment.cells.items():
             for cell in result.cells:

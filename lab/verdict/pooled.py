@@ -119,26 +119,15 @@ def source_of(run: RunResult) -> str:
 def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Seen]]:
     if run.machine.device != "cuda":
         return
-    for experiment in run.experiments:
-        if experiment.plan.self_test:
-            continue
-        compiled = {profile.name for profile in experiment.plan.profiles if profile.recompiles}
-        for result in experiment.claims:
-            claim = result.claim
-            for case, verdict in result.verdicts.items():
-                if verdict.weighed and verdict.speedup:
-                    place = RepeatKey(
-                        gpu=run.machine.gpu,
-                        experiment=experiment.plan.name,
-                        claim=claim.name,
-                        case=case,
-                        scope=claim.scope,
-                        threshold=claim.threshold,
-                        source=source,
-                        sampling=run.plan.protocol.sampling,
-                    )
-                    yield place, Seen(
-                        run_id=run.plan.run_id, boards=run.boards, verdict=verdict, speedup=verdict.speedup,
-                        compiled=not compiled.isdisjoint((claim.subject, claim.baseline)),
-                        session_floor=session_floor(experiment.plan.case(case)),
-                    )  # fmt: skip
+    for experiment, claim, case, verdict in run.speedup_verdicts():
+        if verdict.weighed and verdict.speedup:
+            plan = experiment.plan
+            place = RepeatKey(
+                gpu=run.machine.gpu, experiment=plan.name, claim=claim.name, case=case, scope=claim.scope,
+                threshold=claim.threshold, source=source, sampling=run.plan.protocol.sampling,
+            )  # fmt: skip
+            yield place, Seen(
+                run_id=run.plan.run_id, boards=run.boards, verdict=verdict, speedup=verdict.speedup,
+                compiled=any(plan.profile(name).recompiles for name in (claim.subject, claim.baseline)),
+                session_floor=session_floor(plan.case(case)),
+            )  # fmt: skip

@@ -86,7 +86,7 @@ class Speedup:
         contradicts the one that is shown.
         """
         freedom = len(self.sweep_ratios) - 1
-        scale = _t_quantile(freedom, confidence) / _t_quantile(freedom)
+        scale = t_quantile(freedom, confidence) / t_quantile(freedom)
         half_width = scale * math.log(self.high / self.low) / 2
         return self.ratio * math.exp(-half_width), self.ratio * math.exp(half_width)
 
@@ -185,7 +185,7 @@ def t_half_width(values: Floats, confidence: float = CONFIDENCE) -> float:
     """Half-width of the Student interval of the mean of two or more values."""
     deviations = values - _mean(values)
     deviation = math.sqrt(np.add.reduce(deviations * deviations) / (values.size - 1))
-    return _t_quantile(values.size - 1, confidence) * deviation / math.sqrt(values.size)
+    return t_quantile(values.size - 1, confidence) * deviation / math.sqrt(values.size)
 
 
 def _mean(values: Floats) -> np.float64:
@@ -195,7 +195,8 @@ def _mean(values: Floats) -> np.float64:
 
 
 @functools.cache
-def _t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
+def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
+    """How many standard errors the Student interval of that confidence reaches to either side."""
     return float(stdtrit(freedom, 0.5 + confidence / 2))
 
 

@@ -9,7 +9,8 @@ from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import Protocol
 from lab.profiler.readings import DIRTY_FLUSH, INSTRUMENTS
 from lab.verdict.judge import WEIGHED, Status, Verdict
-from lab.verdict.results import ExperimentResult, RunResult, judge_run
+from lab.verdict.judge_run import judge_run
+from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.statistics import DECIDING_CONFIDENCE, Speedup, largest_rate
 
 EXPERIMENT = "measurement-validity"

@@ -14,8 +14,8 @@ from lab.errors import DefinitionError
 from lab.evidence.machine import LIBRARIES
 from lab.verdict.judge import WEIGHED, Status
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN
+from lab.website.data.contradicted import contradicting
 from lab.website.data.judged import Judged
-from lab.website.data.verdict_log import contradicting
 from lab.website.verdict_words import claim_word, verdict_word
 
 # Fields of a run's machine that a decision may be bound to.

@@ -10,9 +10,9 @@ from markupsafe import Markup, escape
 
 from lab.errors import LabError
 from lab.project import project
-from lab.website import table as tables
 from lab.website.addresses import experiment_folder, relative
 from lab.website.charts.svg import style_sheet
+from lab.website.markup import fold_html, folded_html, number, table_html, verdict_html, words_html
 from lab.website.outputs import Attachment, Document, Output
 from lab.website.sources import TEMPLATES
 from lab.website.verdict_words import verdict_word
@@ -87,9 +87,8 @@ def environment() -> Environment:
     made.filters["with_code"] = _with_code
     # Figures are most of a page: a macro for each would be most of the work.
     made.globals |= {
-        "number": tables.number, "words_html": tables.words_html, "table_html": tables.table,
-        "fold_html": tables.fold, "folded_html": tables.folded, "verdict_html": tables.verdict,
-        "verdict_word": verdict_word,
+        "number": number, "words_html": words_html, "table_html": table_html, "fold_html": fold_html,
+        "folded_html": folded_html, "verdict_html": verdict_html, "verdict_word": verdict_word,
     }  # fmt: skip
     return made
 

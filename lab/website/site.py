@@ -12,7 +12,7 @@ from lab.definition.prose import missing_prose
 from lab.definition.publication import Publication
 from lab.errors import LabError
 from lab.project import project
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 from lab.website.build import Builder, PageBuilders
 from lab.website.data import publication_log
 from lab.website.data.judged import Judged, judged_run, not_measured
@@ -35,9 +35,10 @@ from lab.website.pages.feed import feed_file
 from lab.website.pages.front import front_pages
 from lab.website.pages.methods import methods_pages
 from lab.website.pages.policy import glossary_pages, policy_pages
-from lab.website.pages.run import run_list, run_pages, verdict_pages
+from lab.website.pages.run import run_list, run_pages
 from lab.website.pages.search import search_pages
 from lab.website.pages.trust import trust_pages
+from lab.website.pages.verdicts import verdict_pages
 from lab.website.pages.zoo import zoo_pages
 from lab.website.wording.references import References, check_references
 

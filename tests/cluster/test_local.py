@@ -23,7 +23,7 @@ from lab.errors import MissingPackage, PlanError, RunError
 from lab.evidence.record import CHOSEN_BY, LostGpu, Record, RunFinish, SweepStart
 from lab.evidence.source import child_environment
 from lab.options import add_gpu_options
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 
 
 class Disturbed:

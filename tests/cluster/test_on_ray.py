@@ -13,7 +13,7 @@ from waiting import is_running, wait_until
 
 from lab.evidence.record import LostGpu, RunFinish
 from lab.evidence.source import ROOT
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 
 pytest.importorskip("ray", reason="ray is not installed; the optional extra 'ray' brings it")
 

@@ -21,7 +21,7 @@ from lab.evidence.record import Cell, Counters, LostGpu, Record, RunFinish, Swee
 from lab.evidence.source import source_digest
 from lab.supervisor.resume import open_run
 from lab.supervisor.run import run
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 
 CASES = tuple(dataclasses.replace(SMALL, shape=(rows, 128)) for rows in (8, 16, 32, 64))
 CLAIM = small_experiment().claims[0]

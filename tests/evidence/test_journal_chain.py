@@ -13,7 +13,7 @@ from lab.evidence import journal
 from lab.evidence.journal import append, read
 from lab.evidence.record import Canary, Cell, RunFinish, SweepFinish, SweepStart, Watch
 from lab.evidence.source import ROOT
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 
 RECORDS = records_of(plan_of(sweeps=2, include=()), {"torch-fused": 30e-6, "torch-baseline": 40e-6})
 Lines = list[bytes]

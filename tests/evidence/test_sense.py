@@ -10,7 +10,7 @@ from factory import machine, measured_run, plan_of, records_of
 from lab.evidence import journal
 from lab.evidence.record import Cell, Record, RunFinish, RunStart, Sustained, SweepFinish, SweepStart, Watch
 from lab.evidence.sense import impossible_value
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 from lab.verdict.valid_records import valid_records
 
 PLAN = plan_of(sweeps=2, include=(), profiling=True, instruments=True)

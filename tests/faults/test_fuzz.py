@@ -28,7 +28,7 @@ from lab.evidence.source import ROOT
 from lab.kernels.tuned import read_tuned
 from lab.overview import describe_verdicts
 from lab.profiler.raw_page import read_kernels
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 from lab.website.data.promoted import NAME as EVIDENCE
 from lab.website.data.promoted import load_evidence
 from lab.website.data.publication_log import parse_log

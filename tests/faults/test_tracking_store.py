@@ -26,7 +26,7 @@ from lab.evidence.source import ROOT
 from lab.tracking import database_writer, fill, rows, store, tree
 from lab.tracking.fill import track
 from lab.tracking.store import find_store, masked
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 
 PASSWORD = "hunter2-very-secret"
 

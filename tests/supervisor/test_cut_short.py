@@ -12,7 +12,7 @@ from lab.evidence import journal
 from lab.evidence.record import Cell, RunFinish, RunStart
 from lab.supervisor.cut_short import cut_short
 from lab.supervisor.lock import run_lock
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 
 WHY = "the lease of the GPU box ended"
 

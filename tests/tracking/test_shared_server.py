@@ -26,7 +26,7 @@ from lab.evidence.source import ROOT
 from lab.tracking.fill import track, views
 from lab.tracking.quick_client import QuickClient
 from lab.tracking.whole_run import MANY_RUNS
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 
 pytestmark = pytest.mark.skipif(bool(LACKING), reason=f"no tracking server: {' and '.join(LACKING)} is missing")
 SECONDS = {"plain": 40e-6, "fast": 20e-6}

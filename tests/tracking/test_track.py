@@ -33,7 +33,7 @@ from lab.tracking.fill import track, unchanged, views
 from lab.tracking.measures import milliseconds
 from lab.tracking.tree import dataset_of
 from lab.verdict.judge import POLICY_VERSION
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 from lab.verdict.statistics import geometric_mean
 
 SMALL, LARGE = "doubling-64x128-float32", "doubling-4096x4096-float32"
@@ -308,7 +308,7 @@ def test_a_run_that_is_tracked_already_is_not_judged_again(runs: Path, monkeypat
     fill(directory, runs)
     before = snapshot(runs)
     monkeypatch.setenv("LAB_RUNS", str(runs))
-    monkeypatch.setattr("lab.verdict.results.load_run", lambda directory: pytest.fail("it was judged again"))
+    monkeypatch.setattr("lab.verdict.judge_run.load_run", lambda directory: pytest.fail("it was judged again"))
     assert main(["track", str(directory)]) == 0
     assert unchanged(directory, runs) == ["tracked night-3 in doubling: unchanged"]
     assert snapshot(runs) == before

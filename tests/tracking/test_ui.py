@@ -22,7 +22,7 @@ from waiting import wait_until
 from lab.errors import StoreError
 from lab.tracking.fill import track
 from lab.tracking.ui import serve
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"doubling: (http://127\.0\.0\.1:\d+)(/#/experiments/(\d+)/runs\?\S*viewStateShareKey=lab-winners)")

@@ -9,11 +9,12 @@ import pytest
 from factory import SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.evidence.record import LostGpu, Machine, Record, RunStart, unlike
-from lab.overview import describe_boards
+from lab.validity_report import describe_boards
 from lab.verdict.alarm import nights_of
 from lab.verdict.between_boards import board_spreads
+from lab.verdict.judge_run import judge_run
 from lab.verdict.pooled import pooled
-from lab.verdict.results import RunResult, judge_run
+from lab.verdict.results import RunResult
 from lab.verdict.validity import study
 
 PLAN = plan_of("several", experiments=[small_experiment()], sweeps=12)

@@ -15,7 +15,7 @@ from lab.definition.catalogue import choose_experiments, load_breakdowns
 from lab.definition.experiment import Case
 from lab.evidence.record import Watch
 from lab.verdict.breakdown import BreakdownResult, break_down
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 
 MODEL, NORM, GATE = (Case(operator=DOUBLING, shape=(64, size), dtype="float32") for size in (4096, 128, 256))
 NORMS = BreakdownRow(title="norms", case=NORM.name, calls=10, profile="norms", alone="norms", added=True)

@@ -13,7 +13,8 @@ from lab.definition.plan import PlannedCase
 from lab.definition.planning import planned
 from lab.verdict.ceilings import Ceilings, MatrixRate, Rung, ceiling_gap, intensity, needed_cases
 from lab.verdict.cells import CellResult
-from lab.verdict.results import RunResult, judge_run
+from lab.verdict.judge_run import judge_run
+from lab.verdict.results import RunResult
 from lab.verdict.statistics import Latency
 
 MIB = 1 << 20

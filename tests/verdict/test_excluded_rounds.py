@@ -8,7 +8,7 @@ from factory import canary, plan_of, quiet_round, records_of, watch
 
 from lab.evidence.record import Canary, Cell, Watch
 from lab.verdict.excluded_rounds import excluded_rounds
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 
 PLACE = (0, "0-1", "e", "c")
 

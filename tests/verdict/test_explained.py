@@ -9,7 +9,7 @@ from factory import FAST, LARGE, PLAIN, plan_of, profile, records_of, small_expe
 
 from lab.evidence.record import Counters, Kernel
 from lab.verdict.explained import Explained, explain
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 
 
 def rows(

@@ -9,8 +9,9 @@ from lab.cli import main
 from lab.errors import RunError
 from lab.gate_report import describe_gate, markdown
 from lab.verdict.gate import Outcome, change_between, compare_runs, outcome_of
-from lab.verdict.gate_simulation import FALSE_ALARMS, FOUND, PUBLISHED, _row
-from lab.verdict.results import RunResult, load_run
+from lab.verdict.gate_simulation import FALSE_ALARMS, FOUND, PUBLISHED, gate_row
+from lab.verdict.judge_run import load_run
+from lab.verdict.results import RunResult
 from lab.verdict.scatter import PROCESSES
 from lab.verdict.statistics import over_sweeps
 from lab.verdict.widening import SESSION_FLOOR, widened
@@ -100,7 +101,7 @@ def test_runs_of_different_machines_are_not_held_against_each_other(tmp_path: Pa
 @pytest.mark.parametrize("slowdown", [0.0, 0.03])
 def test_the_published_noise_seldom_alarms_and_seldom_hides_a_slowdown(slowdown: float) -> None:
     """The first of the pairs that `lab simulate --gate` counts; its goals leave room for so few."""
-    row = _row(FIXED, slowdown, 9, 400, 2026, 0.03)
+    row = gate_row(FIXED, slowdown, 9, 400, 2026)
     if slowdown:
         assert row.regressions >= (FOUND - 0.03) * row.pairs
     else:

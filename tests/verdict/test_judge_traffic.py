@@ -18,8 +18,8 @@ from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, records_of
 
 from lab.evidence.record import Counters, Record
 from lab.verdict.judge import Status, Verdict
+from lab.verdict.judge_run import judge_run
 from lab.verdict.judge_traffic import TRAFFIC_RULES, TrafficSide, judge_traffic
-from lab.verdict.results import judge_run
 from lab.verdict.traffic import DramTraffic, Moved
 
 

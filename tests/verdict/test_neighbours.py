@@ -7,9 +7,10 @@ import pytest
 from factory import SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.evidence.record import Record, SweepFinish, SweepStart
-from lab.overview import describe_neighbours
+from lab.validity_report import describe_neighbours
+from lab.verdict.judge_run import judge_run
 from lab.verdict.neighbours import neighbours, processes_beside
-from lab.verdict.results import RunResult, judge_run
+from lab.verdict.results import RunResult
 from lab.verdict.validity import study
 from lab.website.data.judged import judged_run
 from lab.website.data.published_trust import trust_data

@@ -10,9 +10,10 @@ from factory import FAST, LARGE, SMALL, machine, plan_of, profile, records_of, s
 from lab.definition.experiment import CEILINGS
 from lab.verdict.estimates import FLOORS, estimates
 from lab.verdict.judge import Status
+from lab.verdict.judge_run import judge_run
 from lab.verdict.pooled import pooled
 from lab.verdict.repeatability import Kind, PairsOf, repeatability, runs_of_one_source
-from lab.verdict.results import RunResult, judge_run
+from lab.verdict.results import RunResult
 from lab.verdict.widening import SESSION_FLOOR
 
 

@@ -12,6 +12,7 @@ from lab.definition.publication import Limits, Publication, Replication, Row, Ta
 from lab.evidence.record import Cell, Record
 from lab.kernels.traffic import Traffic
 from lab.verdict.audit.finding import Amount, Words
+from lab.verdict.judge_run import judge_run
 from lab.verdict.replication import (
     Measured,
     MeasuredProfile,
@@ -22,7 +23,6 @@ from lab.verdict.replication import (
     printed_speedups,
     reasons,
 )
-from lab.verdict.results import judge_run
 from lab.verdict.statistics import Speedup
 
 RIVAL = profile("rival")

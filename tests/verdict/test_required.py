@@ -8,8 +8,8 @@ from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import Plan
 from lab.verdict.ceilings import needed_cases
+from lab.verdict.judge_run import judge_run
 from lab.verdict.required import lacking_verdicts
-from lab.verdict.results import judge_run
 
 BOTH = choose_experiments(["normalization-fusion", CEILINGS])
 READS = "triton-sum-keeps-up"

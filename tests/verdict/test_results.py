@@ -27,8 +27,9 @@ from lab.evidence.record import Cell, Control, Counters, Record, RunFinish, RunS
 from lab.evidence.source import ROOT
 from lab.verdict.cells import ALL_VOID
 from lab.verdict.judge import Status
+from lab.verdict.judge_run import judge_run, load_run, unmeasured
 from lab.verdict.ranking import rank
-from lab.verdict.results import CellResult, RunResult, judge_run, load_run, unmeasured
+from lab.verdict.results import CellResult, RunResult
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
 Change = Callable[[Cell], Cell]

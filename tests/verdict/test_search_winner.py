@@ -9,7 +9,7 @@ from factory import plan_of, records_of
 from lab.definition.catalogue import choose_experiments
 from lab.definition.search import RULE
 from lab.verdict.judge import Status
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.verdict.search import Search, searches
 
 (EXPERIMENT,) = choose_experiments(["tune-rmsnorm-4096x4096-float16-of-0-1-2"])

@@ -9,7 +9,8 @@ from factory import machine, plan_of, records_of
 from lab.definition.catalogue import choose_experiments
 from lab.evidence.record import Reading
 from lab.profiler.readings import DIRTY_FLUSH, DO_BENCH, NVBENCH
-from lab.verdict.results import RunResult, judge_run
+from lab.verdict.judge_run import judge_run
+from lab.verdict.results import RunResult
 from lab.verdict.validity import Agreement, Study, can_fail, sessions, study
 
 PLAIN = {"plain": 30e-6, "plain-again": 30e-6, "triton": 20e-6, "triton-again": 20e-6}

@@ -7,7 +7,7 @@ import pytest
 from factory import FAST_BEATS_PLAIN, SMALL, plan_of, records_of, small_experiment
 
 from lab.definition.plan import Plan
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.verdict.statistics import Speedup
 from lab.verdict.widening import (
     BUSY_SESSION_FLOOR,

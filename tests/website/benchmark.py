@@ -105,7 +105,7 @@ def _make(size: int, made: Path) -> None:
 
     from lab.definition.experiment import Case, Claim
     from lab.evidence.codec import to_data
-    from lab.verdict.results import judge_run
+    from lab.verdict.judge_run import judge_run
     from lab.website.data.judged import judged_run
 
     cases = tuple(Case(operator=DOUBLING, shape=s, dtype="float16", description="a shape") for s in SHAPES)

@@ -54,7 +54,7 @@ from factory import LARGE, plan_of, records_of, small_experiment
 from lab.evidence.codec import from_data, to_data
 from lab.evidence.record import Counters, Kernel
 from lab.quantities import tracked
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import judged_run
 from lab.website.figure import DataView
 from lab.website.files.csv_tables import csv_files

@@ -8,7 +8,7 @@ from factory import DOUBLING, FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, plan_
 
 from lab.definition.experiment import Case, Claim, Profile
 from lab.definition.search import is_search
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
 from lab.website.data.judged_cache import judged
 from lab.website.data.promoted import load_evidence

@@ -10,7 +10,7 @@ import pytest
 from factory import FAST, FAST_BEATS_PLAIN, LARGE, PLAIN, SMALL, machine, plan_of, profile, records_of, small_experiment
 
 from lab.evidence.record import RunFinish
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, LazyJudged, judged_run, not_measured
 from lab.website.outputs import Output, SiteContext
 from lab.website.render import Renderer

@@ -8,7 +8,7 @@ from factory import FAST, LARGE, PLAIN, SMALL, machine, plan_of, profile, record
 from page_parts import datum, figures, row_of, section_of, texts_of, words_of
 
 from lab.evidence.record import Canary, Cell, RunStart, Sustained
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.outputs import SiteContext
 from lab.website.pages.case import case_pages

@@ -10,7 +10,7 @@ from page_parts import figures, section_of, words_of
 from lab.definition.planning import make_protocol
 from lab.evidence.record import Cell, Compiled, Reading, Record, RunStart, SweepStart
 from lab.profiler.readings import DO_BENCH
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.outputs import SiteContext
 from lab.website.pages.case import SHORT_COLD, case_pages

@@ -5,7 +5,7 @@ from dataclasses import replace
 from factory import FAST, FAST_BEATS_PLAIN, PLAIN, SMALL, plan_of, records_of, small_experiment
 
 from lab.definition.experiment import SCOPES
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.outputs import Document, SiteContext
 from lab.website.pages import labels

@@ -6,7 +6,7 @@ from functools import cache
 from factory import FAST_BEATS_PLAIN, SMALL, plan_of, records_of, small_experiment
 
 from lab.definition.experiment import CEILINGS
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.comparison import RUNS_BEFORE, comparison_data, has_page, run_pairs, shared
 from lab.website.data.judged import Judged, judged_run
 from lab.website.pages.compare import pairs_of

@@ -12,10 +12,10 @@ from factory import measured_run, plan_of, publish, records_of, write_run
 from lab.definition.claim_words import claim_sentence
 from lab.errors import DefinitionError
 from lab.evidence.record import RunFinish
+from lab.website.data.contradicted import contradicted_cases, contradicting
 from lab.website.data.judged import Judged
 from lab.website.data.judged_cache import judged
 from lab.website.data.promoted import load_evidence
-from lab.website.data.verdict_log import contradicted_cases, contradicting
 from lab.website.data.winners import winners
 from lab.website.site import build_site
 

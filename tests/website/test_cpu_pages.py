@@ -5,7 +5,8 @@ from types import SimpleNamespace as View
 from factory import plan_of, records_of
 
 from lab.overview import describe_verdicts
-from lab.verdict.results import RunResult, judge_run
+from lab.verdict.judge_run import judge_run
+from lab.verdict.results import RunResult
 from lab.website.data.judged import judged_run
 from lab.website.pages.experiment import experiment_page
 from lab.website.table import plain

@@ -9,7 +9,7 @@ from factory import DOUBLING, FAST, PLAIN, plan_of, profile, records_of, small_e
 
 from lab.definition.experiment import Case, Claim, Operator, Profile
 from lab.kernels.traffic import Traffic
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import judged_run
 from lab.website.pages.experiment import experiment_page, said
 from lab.website.table import plain

@@ -14,7 +14,8 @@ from factory import plan_of, records_of
 
 from lab.errors import DefinitionError
 from lab.evidence.source import ROOT
-from lab.verdict.results import RunResult, judge_run
+from lab.verdict.judge_run import judge_run
+from lab.verdict.results import RunResult
 from lab.website.data.judged import Judged
 from lab.website.data.published import experiment_data
 from lab.website.decision_figures import DecisionReferences

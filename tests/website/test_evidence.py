@@ -10,7 +10,7 @@ from factory import measured_run, publish
 from lab.errors import EvidenceError, LabError
 from lab.evidence import journal
 from lab.evidence.source import MEASURED, ROOT, source_digest
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 from lab.website.data.judged_cache import judged
 from lab.website.data.promoted import load_evidence, promote
 

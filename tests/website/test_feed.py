@@ -10,12 +10,12 @@ from factory import LARGE, SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.evidence.record import RunFinish
 from lab.verdict.judge import Status
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.decisions import ClaimEvidence, Decision, Freshness, Support, SupportStanding
 from lab.website.outputs import SiteContext
 from lab.website.pages.feed import MOST_ENTRIES, entries, feed_file, feed_text
-from lab.website.pages.outline import NEVER, FeedEntry
+from lab.website.pages.feed_entries import NEVER, FeedEntry
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 FASTER = {

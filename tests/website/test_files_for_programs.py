@@ -14,7 +14,7 @@ import pytest
 from factory import LARGE, SMALL, plan_of, records_of, small_experiment, take_stock
 
 from lab.errors import LabError
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
 from lab.website.data.typed import DATA_SCHEMA
 from lab.website.files.csv_tables import csv_files, csv_text

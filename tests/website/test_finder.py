@@ -10,7 +10,8 @@ from factory import plan_of
 from lab.website.data.judged import Judged, not_measured
 from lab.website.outputs import Attachment, Document, SiteContext
 from lab.website.pages.front import front_pages
-from lab.website.pages.search import PER_PAGE, leaves, search_pages
+from lab.website.pages.pagination import PER_PAGE, leaves
+from lab.website.pages.search import search_pages
 
 INDEX_BYTES_PER_EXPERIMENT, INDEX_BYTES = 12, 4_000  # in gzip: 124 KB for ten thousand experiments
 

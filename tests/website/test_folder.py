@@ -14,8 +14,8 @@ from factory import measured_run
 from test_site import TIMES, publish
 
 from lab.errors import LabError
-from lab.website import folder as folders
-from lab.website.folder import NextSite, Part, replace_site
+from lab.website import exchange as exchanging
+from lab.website.folder import MOST_SITES, NextSite, Part, replace_site
 from lab.website.site import build_site
 
 Files = dict[str, str]
@@ -152,7 +152,7 @@ def test_a_build_that_is_killed_at_any_moment_leaves_one_whole_site(site, monkey
     """Killed at random while it builds one site and the other in turn; a system that cannot exchange folders mends
     what is missing when it builds next."""
     if not at_once:
-        monkeypatch.setattr(folders, "_at_once", lambda one, other: False)
+        monkeypatch.setattr(exchanging, "_at_once", lambda one, other: False)
     dice = random.Random(1)
     seen = set()
     for attempt in range(300):  # longer and longer, since a busy machine may kill each of the first 30 too early
@@ -168,7 +168,7 @@ def test_a_build_that_is_killed_at_any_moment_leaves_one_whole_site(site, monkey
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         if not at_once:
-            folders.recover(site.out)
+            exchanging.recover(site.out)
         assert tree(site.out) in WHOLE
         seen.add(tree(site.out) == WHOLE[0])
         site.build(NEW)
@@ -180,7 +180,7 @@ def test_a_build_that_is_killed_at_any_moment_leaves_one_whole_site(site, monkey
 @pytest.mark.parametrize("steps", range(4))
 def test_a_kill_between_the_steps_of_an_exchange_loses_nothing(tmp_path, monkeypatch, steps) -> None:
     """Where the system cannot exchange two folders at once."""
-    monkeypatch.setattr(folders, "_at_once", lambda one, other: False)
+    monkeypatch.setattr(exchanging, "_at_once", lambda one, other: False)
     place, fresh = tmp_path / "site", tmp_path / "fresh"
     for folder, text in ((place, "old"), (fresh, "new")):
         folder.mkdir()
@@ -195,10 +195,10 @@ def test_a_kill_between_the_steps_of_an_exchange_loses_nothing(tmp_path, monkeyp
             return rename(source, target)
 
         Path.rename = killed  # type: ignore[method-assign]
-        folders.exchange(fresh, place)
+        exchanging.exchange(fresh, place)
         os._exit(0)
     os.waitpid(child, 0)
-    folders.recover(place)
+    exchanging.recover(place)
     assert tree(place) == {"index.html": "old" if steps < 2 else "new"}
 
 
@@ -206,7 +206,7 @@ def test_two_folders_change_places(tmp_path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "index.html").write_text(name)
-    folders.exchange(tmp_path / "one", tmp_path / "other")
+    exchanging.exchange(tmp_path / "one", tmp_path / "other")
     assert tree(tmp_path) == {"one/index.html": "other", "other/index.html": "one"}
 
 
@@ -347,7 +347,7 @@ def test_whatever_comes_goes_or_changes_in_a_folder_is_seen(site) -> None:
 
 
 def remember_more_than_are_kept(memory: Path, folder: Path) -> None:
-    for number in range(folders.MOST_SITES + 1):
+    for number in range(MOST_SITES + 1):
         replace_site(folder / f"other-{number}", memory, lambda site: site.add(part("a", {"a.txt": "1"})))
 
 
@@ -365,7 +365,7 @@ def test_only_the_newest_sites_are_remembered_but_none_is_forgotten_that_is_bein
     assert tree(out) == {"a.txt": "2"}
     remember_more_than_are_kept(memory, tmp_path)
     assert not first.exists()
-    assert len([*memory.glob("*.json")]) == folders.MOST_SITES
+    assert len([*memory.glob("*.json")]) == MOST_SITES
 
 
 def test_what_another_build_has_just_forgotten_stops_none(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from test_site import Page, publish
 from lab.definition.experiment import SCOPES
 from lab.evidence.record import RunFinish
 from lab.verdict.judge import NOISY_RATIO, READING_ORDER
+from lab.verdict.judge_run import judge_run
 from lab.verdict.plain_words import STATUS_WORDS
-from lab.verdict.results import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.standing_words import StandingWord, standing_word_of, word_of_fastest
 from lab.website.data.winners import grid, winners

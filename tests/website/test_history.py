@@ -9,12 +9,13 @@ from factory import FAST_BEATS_PLAIN, LARGE, SMALL, machine, plan_of, records_of
 from page_parts import figures
 
 from lab.verdict.alarm import FEWEST_RUNS
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.verdict_log import CARD, ONLY_DATA, changes
 from lab.website.pages.experiment import experiment_page
-from lab.website.pages.history import history_folds, other_models
-from lab.website.pages.outline import history_entries
+from lab.website.pages.feed_entries import history_entries
+from lab.website.pages.history import history_folds
+from lab.website.pages.run_links import other_models
 from lab.website.table import Fold, Link, plain
 from lab.website.verdict_words import verdict_counts
 

@@ -7,7 +7,7 @@ from factory import LARGE, plan_of, records_of, small_experiment, triton_kernel
 from page_parts import figures, row_of, texts_of
 
 from lab.evidence.record import Cell, Counters, Kernel, Record, RunStart
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.figure import DataView
 from lab.website.pages.hardware import case_traffic

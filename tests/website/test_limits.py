@@ -10,7 +10,8 @@ from page_parts import figures, row_of, texts_of
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS, Case, Experiment
-from lab.verdict.results import RunResult, judge_run
+from lab.verdict.judge_run import judge_run
+from lab.verdict.results import RunResult
 from lab.website.data.judged import Judged, judged_run
 from lab.website.figure import DataView
 from lab.website.pages.experiment import experiment_page

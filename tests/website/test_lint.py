@@ -9,7 +9,7 @@ from factory import FAST, LARGE, PLAIN, SMALL, machine, measured_run, plan_of, r
 from test_site import TIMES, publish
 
 from lab.errors import DefinitionError
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 from lab.website import render
 from lab.website.data.judged import judged_run
 from lab.website.site import build_preview, build_site

@@ -8,7 +8,7 @@ from test_site import TIMES, publish
 
 from lab.definition.planning import planned
 from lab.errors import DefinitionError, EvidenceError
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 from lab.website.data.judged import judged_run
 from lab.website.pages import experiment
 from lab.website.site import build_site

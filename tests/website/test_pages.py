@@ -8,7 +8,7 @@ from factory import FAST, LARGE, PLAIN, SMALL, plan_of, profile, records_of, sma
 from page_parts import figures, texts_of
 
 from lab.evidence.record import Cell, Record
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import judged_run
 from lab.website.figure import Figure
 from lab.website.pages.experiment import experiment_page

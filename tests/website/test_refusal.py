@@ -13,7 +13,7 @@ from lab.definition.publication import Aggregate, Headline, Publication, Selecti
 from lab.errors import EvidenceError
 from lab.evidence.record import SweepStart
 from lab.verdict.audit.rules import audit
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.refusal import as_publication, refuse_findings
 from lab.website.site import build_preview, build_site

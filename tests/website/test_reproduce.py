@@ -10,7 +10,7 @@ from factory import LARGE, SMALL, machine, plan_of, records_of, small_experiment
 from lab.cli import parser
 from lab.definition.experiment import Case
 from lab.kernels.tuned import VARIABLE
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
 from lab.website.pages.boundary import TUNED, live_command, run_command
 

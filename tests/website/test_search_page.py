@@ -12,7 +12,7 @@ from page_parts import texts_of
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.search import RULE
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import judged_run
 from lab.website.pages.experiment import experiment_page
 from lab.website.site import build_preview

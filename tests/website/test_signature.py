@@ -9,7 +9,7 @@ from lab.errors import EvidenceError
 from lab.website.data import promoted
 from lab.website.data.publication_log import NAME as LOG
 from lab.website.data.signature import SIGNATURE, known_signer, sign, signer
-from lab.website.verification.verify import check_signatures
+from lab.website.verification.signatures import check_signatures
 
 CONTENT = b'{"digest": "abc"}\n'
 

@@ -8,10 +8,11 @@ from page_parts import figures, texts_of
 
 from lab.definition.experiment import Case, Experiment
 from lab.evidence.record import Cell, Record, Watch
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.figure import DataView
-from lab.website.pages.soundness import cells_note, correctness_fold
+from lab.website.pages.clock_notes import cells_note
+from lab.website.pages.correctness import correctness_fold
 from lab.website.table import Link, PageTable, Words, plain
 
 ROUGH = dataclasses.replace(SMALL, operator=dataclasses.replace(DOUBLING, name="doubling-rough"))

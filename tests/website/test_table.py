@@ -2,8 +2,8 @@
 
 from lab.quantities import heading_of, tracked, unit_of
 from lab.website.figure import DataView, Figure
+from lab.website.markup import table_html
 from lab.website.table import PageTable, Soft, TableRow, column, csv_file, named, numbers, row, table_row
-from lab.website.table import table as html
 from lab.website.verification.figures import Figures
 
 DATA = {"some_runs": {"a&b": {"read_bytes": 12_340_000.0, "hit_percent": 51.26}, "c": {"read_bytes": 5e6}}}
@@ -18,7 +18,7 @@ def table() -> PageTable:
 
 
 def test_a_figure_stands_on_the_page_in_the_unit_of_its_quantity_with_its_pointer() -> None:
-    page = html(table())
+    page = table_html(table())
     assert '<tr data-at="/some_runs/a&amp;b/">' in page
     assert '<td class="num"><data value="12340000.0" data-src="read_bytes">12.3</data></td>' in page
     assert 'aria-label="All &lt;runs&gt;"' in page
@@ -38,7 +38,9 @@ def test_every_pointer_leads_to_its_datum_also_where_a_row_has_figures_of_severa
     for many in (1, 20):  # of the other file alone there is a table too
         for shown in (rows * many, rows[1:2] * many):
             page = Figures()
-            page.feed(f'<main data-at="d.json#">{html(PageTable(label="", heads=numbers("", "A", "B"), rows=shown))}')
+            page.feed(
+                f'<main data-at="d.json#">{table_html(PageTable(label="", heads=numbers("", "A", "B"), rows=shown))}'
+            )
             wanted = [part for row in shown for cell in row.cells for part in cell if isinstance(part, Figure)]
             files = ("" if "#" in figure.source else "d.json#" for figure in wanted)
             assert [figure[1] for figure in page.figures] == [

@@ -12,7 +12,8 @@ from experiments import EXPERIMENTS, decode_step, qwen_prefill
 from experiments.tokens import TOKENS
 from lab.definition.catalogue import choose_experiments
 from lab.definition.tokens import Tokens
-from lab.verdict.results import RunResult, judge_run
+from lab.verdict.judge_run import judge_run
+from lab.verdict.results import RunResult
 from lab.website.data.judged import judged_run
 from lab.website.site import build_preview
 from lab.website.verification.again import recomputed

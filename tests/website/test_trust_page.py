@@ -6,9 +6,10 @@ from types import SimpleNamespace as View
 from factory import FAST_BEATS_PLAIN, LARGE, SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.definition.catalogue import ZOO
+from lab.verdict.judge_run import judge_run
 from lab.verdict.pooled import pooled
 from lab.verdict.repeatability import HOLDING, repeatability
-from lab.verdict.results import RunResult, judge_run
+from lab.verdict.results import RunResult
 from lab.verdict.validity import EXPERIMENT, study
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.published_trust import trust_data

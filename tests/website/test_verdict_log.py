@@ -7,7 +7,7 @@ from typing import Any
 from factory import FAST_BEATS_PLAIN, LARGE, SMALL, machine, plan_of, records_of, small_experiment
 
 from lab.evidence.record import RunFinish
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.verdict_log import CARD, NO_CASE_BEFORE, ONLY_DATA, OTHER_CASES, VerdictChange, changes
 

@@ -23,7 +23,7 @@ from lab.evidence import journal
 from lab.evidence.record import Cell, Control, Sustained
 from lab.verdict import judge, statistics, sustained, widening
 from lab.verdict.cells import ALL_VOID
-from lab.verdict.results import load_run
+from lab.verdict.judge_run import load_run
 from lab.website.data.published import experiment_data
 from lab.website.site import build_site
 from lab.website.verification import files

@@ -17,7 +17,7 @@ from lab.definition.plan import Plan, Protocol
 from lab.evidence.machine import Machine
 from lab.evidence.record import Cell, Record, RunFinish
 from lab.verdict.judge import Status
-from lab.verdict.results import judge_run
+from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run
 from lab.website.data.zoo_runs import parts_of
 from lab.website.pages.zoo import ratio

@@ -18,7 +18,8 @@ from lab.definition.plan import Plan, Protocol
 from lab.supervisor.run import run
 from lab.verdict.cells import CellResult
 from lab.verdict.judge import Status
-from lab.verdict.results import RunResult, load_run
+from lab.verdict.judge_run import load_run
+from lab.verdict.results import RunResult
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 SMALL_CHEATS = Path(__file__).parents[1] / "small_cheats"

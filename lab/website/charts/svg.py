@@ -183,8 +183,6 @@ class Frame(NamedTuple):
         """A line at a height, with its label to the left."""
         return [line(self.left, y, self.right, y, "axis"), text(self.left - 6, y + 4, label, "tick", "end")]
 
-    def upright(self, x: float, label: str, below: float = 17) -> list[str]:
+    def upright(self, x: float, label: str) -> list[str]:
         """A line at a place, with its label under it."""
-        return [
-            line(x, self.top, x, self.bottom, "axis"), text(x, self.bottom + below, label, "tick", "middle")
-        ]  # fmt: skip
+        return [line(x, self.top, x, self.bottom, "axis"), text(x, self.bottom + 17, label, "tick", "middle")]

@@ -11,8 +11,9 @@ from lab.definition.plan import PlannedExperiment, PlannedProfile
 from lab.definition.publication import Publication
 from lab.evidence.codec import digest, to_data
 from lab.verdict.judge import Status
+from lab.verdict.judge_run import unmeasured
 from lab.verdict.ranking import Place
-from lab.verdict.results import RunResult, unmeasured
+from lab.verdict.results import RunResult
 from lab.website.addresses import measured_on
 from lab.website.data.published import experiment_data
 from lab.website.wording.references import REFERENCE

@@ -19,7 +19,8 @@ from lab.evidence.codec import SCHEMA, digest, from_data, to_data
 from lab.evidence.moment import now
 from lab.evidence.source import NoRepository, commit_of
 from lab.project import project
-from lab.verdict.results import RunResult, load_run
+from lab.verdict.judge_run import load_run
+from lab.verdict.results import RunResult
 from lab.website.addresses import run_folder
 from lab.website.data import publication_log, signature
 from lab.website.wording.references import refuse_marks

@@ -1,11 +1,11 @@
 """An experiment's result as the data behind its page: every figure that a reader sees is one of these values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from lab.definition.breakdown import Breakdown
-from lab.definition.plan import PlannedExperiment
+from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.definition.publication import Publication
 from lab.definition.search import is_search
 from lab.definition.tokens import Tokens
@@ -13,7 +13,7 @@ from lab.evidence.record import CHOSEN_BY, Cell, Machine
 from lab.verdict.breakdown import BreakdownResult, break_down
 from lab.verdict.explained import Explained, explain
 from lab.verdict.judge import POLICY_VERSION, Status
-from lab.verdict.ranking import contest, rank
+from lab.verdict.ranking import Place, contest, rank
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.search import searches
 from lab.verdict.standing import uneven_sweep_seconds
@@ -94,7 +94,6 @@ def experiment_data(
     """
     plan, included = result.plan, [case.name for case in result.plan.included_cases]
     of_call = {case.name: tokens[case.op].of(case.shape) for case in plan.cases if case.op in tokens}
-    uneven = {case: {scope: uneven_sweep_seconds(result, case, scope) for scope in plan.scopes} for case in included}
     data = taken(
         ExperimentData, plan,
         schema=DATA_SCHEMA, policy_version=POLICY_VERSION, experiment=plan.name,
@@ -103,22 +102,8 @@ def experiment_data(
         ceilings=ceilings_data(run) if run else None, limits=limits_data(result, run) if run else None,
         clock_step_seconds=result.step_seconds, counts=_counts(plan, result),
         cases={case.name: taken(CaseData, case, tokens=of_call.get(case.name)) for case in plan.cases},
-        places={
-            case: {scope: places_data(plan, rank(result, case, scope)) for scope in plan.scopes} for case in included
-        },
-        contest={
-            case: {scope: places_data(plan, contest(result, case, scope), leads=True) for scope in plan.scopes}
-            for case in included
-        },
-        cells={
-            case.name: {
-                each.name: cell_data(
-                    each, result.cells[case.name, each.name], run, of_call.get(case.name), uneven.get(case.name, {})
-                )
-                for each in plan.profiles
-            }
-            for case in plan.cases
-        },
+        places=_places(result, rank), contest=_places(result, contest, leads=True),
+        cells={case.name: _cells(result, case, run, of_call.get(case.name)) for case in plan.cases},
         claims={claim.claim.name: claim_data(result, claim) for claim in result.claims},
         controls={case: control_data(result, case) for case in included},
         gpu={case: gpu_data(result, case) for case in included},
@@ -140,6 +125,30 @@ def _machine(run: RunResult) -> Machine:
     if len(run.boards) > 1:
         environment = {name: text for name, text in environment.items() if name != CHOSEN_BY}
     return replace(run.machine, gpu_id=run.board, environment=environment)
+
+
+def _places(
+    result: ExperimentResult, ranked: Callable[[ExperimentResult, str, str], Mapping[str, Place]], leads: bool = False
+) -> dict[str, dict[str, list[PlaceData]]]:
+    """By case and scope. `leads`: with the intervals by which the fastest leads."""
+    return {
+        case.name: {
+            scope: places_data(result.plan, ranked(result, case.name, scope), leads) for scope in result.plan.scopes
+        }
+        for case in result.plan.included_cases
+    }
+
+
+def _cells(
+    result: ExperimentResult, case: PlannedCase, run: RunResult | None, tokens: int | None
+) -> dict[str, CellData]:
+    """By profile."""
+    scopes = result.plan.scopes if case.included else ()
+    uneven = {scope: uneven_sweep_seconds(result, case.name, scope) for scope in scopes}
+    return {
+        each.name: cell_data(each, result.cells[case.name, each.name], run, tokens, uneven)
+        for each in result.plan.profiles
+    }
 
 
 def _counts(plan: PlannedExperiment, result: ExperimentResult) -> dict[str, int]:

@@ -135,15 +135,12 @@ class CellData:
     ] = None
 
 
-NOT_UNEVEN: Mapping[str, Mapping[str, BySweep]] = {}
-
-
 def cell_data(
     profile: PlannedProfile,
     cell: CellResult,
     run: RunResult | None,
-    tokens: int | None = None,
-    uneven: Mapping[str, Mapping[str, BySweep]] = NOT_UNEVEN,
+    tokens: int | None,
+    uneven: Mapping[str, Mapping[str, BySweep]],
 ) -> CellData:
     """`tokens`: how many a call is, where it is any; `uneven`: by scope and profile, of `uneven_sweep_seconds`."""
     checked = cell.correctness

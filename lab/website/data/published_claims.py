@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from lab.verdict.judge import WEIGHED, Status, Verdict
+from lab.verdict.judge import Status, Verdict
 from lab.verdict.results import ClaimResult, ExperimentResult
-from lab.verdict.statistics import geometric_mean
 from lab.website.data.published_clocks import quotient
 from lab.website.data.typed import ByCase, taken
 
@@ -52,16 +51,13 @@ class ClaimData:
 
 def claim_data(result: ExperimentResult, claim: ClaimResult) -> ClaimData:
     """With counts of its verdicts, and range and geometric mean of the ratios that were fit to be judged."""
-    verdicts = list(claim.verdicts.values())
-    weighed = [verdict for verdict in verdicts if verdict.status in WEIGHED]
-    ratios = [verdict.ratio for verdict in weighed if verdict.ratio is not None]
+    verdicts, ratios = list(claim.verdicts.values()), claim.weighed_ratios
     return taken(
         ClaimData, claim, claim.claim, cases={case: _verdict(result, claim, case) for case in claim.verdicts},
         judged=len(verdicts), compared=len(ratios),
         supported=sum(verdict.status == "supported" for verdict in verdicts),
         ties=sum("equivalent" in verdict.mark.split(", ") for verdict in verdicts),
         smallest_ratio=min(ratios, default=None), largest_ratio=max(ratios, default=None),
-        geometric_mean=geometric_mean(ratios) if ratios else None,
     )  # fmt: skip
 
 

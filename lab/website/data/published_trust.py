@@ -13,7 +13,7 @@ from lab.verdict.neighbours import neighbours
 from lab.verdict.pooled import Pooled, pooled
 from lab.verdict.repeatability import RunsOfOneSource, repeatability, runs_of_one_source
 from lab.verdict.results import RunResult
-from lab.verdict.validity import Repeat, Study
+from lab.verdict.validity import Agreement, Repeat, Study
 from lab.website.data.published_clocks import INSTRUMENTS, clocks_data
 from lab.website.data.typed import DATA_SCHEMA, plain_json
 from lab.website.data.zoo_runs import screens
@@ -44,25 +44,9 @@ def trust_data(study: Study, runs: Sequence[RunResult]) -> dict[str, Any]:
         "changed_screenings": _counts(screenings),
         "repeated": _counts(usual),
         "neighbours": {str(number): each for number, each in enumerate(neighbours(runs))},
-        "instruments": {
-            f"{result.case} {result.profile}": {
-                "p50_seconds": result.p50_seconds,
-                **{f"{name}_seconds": result.seconds[key] for name, key in INSTRUMENTS.items()},
-                **{f"{name}_agrees": result.agrees(INSTRUMENTS[name]) for name in OTHERS},
-                **{f"{name}_agrees_cold": result.agrees_cold(INSTRUMENTS[name]) for name in OTHERS},
-            }
-            for result in study.agreements
-        },
+        "instruments": {f"{each.case} {each.profile}": _instruments_data(each) for each in study.agreements},
         "agreement": _agreement_data(study) | _turned(runs),
-        "flush": {
-            run.plan.run_id: {  # bytes that were counted, to the last one
-                "footprint_bytes": run.flush.footprint_bytes,
-                "flushed_read_bytes": int(run.flush.flushed_read_bytes),
-                "warm_read_bytes": None if (again := run.flush.warm_read_bytes) is None else int(again),
-            }
-            for run in runs
-            if run.flush and run.flush.flushed_read_bytes is not None
-        },
+        "flush": {run.plan.run_id: flush for run in runs if (flush := _flush_data(run))},
         "clock": {run.plan.run_id: _clock(run) for run in runs if run.canaries},
     })  # fmt: skip
     return data
@@ -106,6 +90,28 @@ def _pooled_data(cases: Sequence[Pooled], finished_utc: Mapping[str, str]) -> di
                 "scope": each.place.scope, "threshold": each.place.threshold, "status": each.status,
             }  # fmt: skip
     return data
+
+
+def _instruments_data(cell: Agreement) -> dict[str, Any]:
+    """A cell's times by every instrument, and which of them agree with the lab's clock."""
+    return {
+        "p50_seconds": cell.p50_seconds,
+        **{f"{name}_seconds": cell.seconds[key] for name, key in INSTRUMENTS.items()},
+        **{f"{name}_agrees": cell.agrees(INSTRUMENTS[name]) for name in OTHERS},
+        **{f"{name}_agrees_cold": cell.agrees_cold(INSTRUMENTS[name]) for name in OTHERS},
+    }
+
+
+def _flush_data(run: RunResult) -> dict[str, Any] | None:
+    """Bytes that were counted, to the last one; None where the flush was not checked."""
+    if run.flush is None or run.flush.flushed_read_bytes is None:
+        return None
+    warm = run.flush.warm_read_bytes
+    return {
+        "footprint_bytes": run.flush.footprint_bytes,
+        "flushed_read_bytes": int(run.flush.flushed_read_bytes),
+        "warm_read_bytes": None if warm is None else int(warm),
+    }
 
 
 def _agreement_data(study: Study) -> dict[str, int]:

@@ -7,71 +7,15 @@ are judged by the rules of today: a change of the rules never shows as a change 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import takewhile
 from typing import Any
 
-from lab.definition.plan import PlannedClaim
 from lab.verdict.alarm import Followed, Night, Series, follow
-from lab.verdict.judge import WEIGHED, Status
+from lab.verdict.judge import WEIGHED
 from lab.website.addresses import short
-from lab.website.data.comparison import Difference, device_name, differences, redefined
+from lab.website.data.differences import Difference, device_name, differences, redefined
 from lab.website.data.judged import Judged
 from lab.website.data.lost_commits import lost_commits
 from lab.website.verdict_words import claim_word
-
-# Whether a newer run says otherwise than the one that a page shows.
-DEFINITE = (Status.SUPPORTED, Status.REFUTED, Status.REJECTED)
-OPEN = (Status.INCONCLUSIVE, Status.RERUN_NOISE)
-ASKED = ("subject", "baseline", "scope", "measure", "threshold")
-
-
-def contradicting(item: Judged, claim: str, history: Sequence[Judged]) -> Judged | None:
-    """The newest later run on such a machine that came to a verdict on the claim, if it is another than the shown one,
-    and is so at a case that both measured: a run of fewer cases says nothing of the others. None where a still newer
-    run leaves open what the shown one does.
-
-    `history`: published runs of the experiment, oldest first.
-    """
-    if not item.digest:
-        return None
-    later = takewhile(lambda run: run.digest != item.digest, reversed(history))
-    newest = next((run for run in later if run.machine_name == item.machine_name and _speaks(run, claim, item)), None)
-    if newest is None or _status(newest, claim) == _status(item, claim):
-        return None
-    return newest if any(_turned_cases(item, newest, item.plan.claim(claim))) else None
-
-
-def contradicted_cases(item: Judged, history: Sequence[Judged]) -> Iterator[tuple[PlannedClaim, str, Judged]]:
-    """Each contradicted claim with each of its cases at which the newer run, too, came to another verdict."""
-    for claim in item.plan.claims:
-        if run := contradicting(item, claim.name, history):
-            yield from ((claim, case, run) for case in _turned_cases(item, run, claim))
-
-
-def _turned_cases(item: Judged, run: Judged, claim: PlannedClaim) -> Iterator[str]:
-    """The cases at which both measured the claim and the newer run came to another verdict."""
-    shown, newer = (each.data["claims"][claim.name]["cases"] for each in (item, run))
-    for case in claim.cases:
-        said = newer[case]["status"] if case in newer else None
-        if case in shown and said in DEFINITE and said != shown[case]["status"]:
-            yield case
-
-
-def _speaks(run: Judged, claim: str, item: Judged) -> bool:
-    """Whether it came to a verdict on the same claim, or leaves open what the shown one leaves open."""
-    if claim not in run.data["claims"] or _asks(run, claim) != _asks(item, claim):
-        return False
-    said = _status(run, claim)
-    return said in DEFINITE or (said in OPEN and _status(item, claim) in OPEN)
-
-
-def _status(item: Judged, claim: str) -> str:
-    return str(item.data["claims"][claim]["status"])
-
-
-def _asks(item: Judged, claim: str) -> list[object]:
-    return [getattr(item.plan.claim(claim), name) for name in ASKED]
-
 
 # Where no cause can be told apart from chance.
 ONLY_DATA = "nothing on record except the samples"

@@ -14,11 +14,11 @@ from lab.definition.families import FAMILIES
 from lab.definition.plan import PlannedCase
 from lab.definition.search import is_search
 from lab.verdict.judge import EQUIVALENCE_MARGIN
+from lab.website.data.contradicted import contradicted_cases
 from lab.website.data.judged import Judged
 from lab.website.data.published_clocks import apart
 from lab.website.data.standing_words import StandingWord, standing_word_of, word_of_fastest
 from lab.website.data.typed import Digest, plain_json, taken
-from lab.website.data.verdict_log import contradicted_cases
 from lab.website.format import day
 from lab.website.verdict_words import case_word
 

@@ -9,9 +9,9 @@ from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, joined
-from lab.website.pages.history import comparable, elsewhere, finished, named_run, noted_run, view_of
 from lab.website.pages.kernels import HASH_DIGITS
 from lab.website.pages.labels import profile_title
+from lab.website.pages.run_links import comparable, elsewhere, finished, named_run, noted_run, view_of
 from lab.website.table import (
     Code,
     Fold,

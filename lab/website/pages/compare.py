@@ -11,22 +11,15 @@ from lab.definition.plan import PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import experiment_folder, pair_folder
-from lab.website.data.comparison import (
-    OF_MACHINE,
-    comparison_data,
-    differences,
-    one_machine,
-    redefined,
-    run_pairs,
-    shared,
-)
+from lab.website.data.comparison import comparison_data, run_pairs, shared
+from lab.website.data.differences import OF_MACHINE, differences, one_machine, redefined
 from lab.website.data.judged import Judged, json_text
 from lab.website.figure import DataView, Sentence, sentence, span
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
-from lab.website.pages.history import named_run, view_of
 from lab.website.pages.labels import case_label, clocks_of, field_figure
 from lab.website.pages.outline import outlines
-from lab.website.pages.search import leaves
+from lab.website.pages.pagination import leaves
+from lab.website.pages.run_links import named_run, view_of
 from lab.website.table import (
     PageTable,
     Strong,

@@ -26,8 +26,8 @@ from lab.website.decisions import (
 from lab.website.figure import DataView, Figure, Sentence, extremes
 from lab.website.outputs import Document, Output, SiteContext
 from lab.website.pages.claims import spoiled_because
-from lab.website.pages.history import run_link
 from lab.website.pages.labels import case_label, shape_label
+from lab.website.pages.run_links import run_link
 from lab.website.table import (
     Link,
     PageTable,

@@ -13,10 +13,10 @@ from lab.verdict.cells import SCOPE
 from lab.verdict.judge import FEWEST_SWEEPS, Status
 from lab.website import format
 from lab.website.addresses import SITE
-from lab.website.data.comparison import PROVENANCE
+from lab.website.data.contradicted import contradicting
+from lab.website.data.differences import PROVENANCE
 from lab.website.data.judged import Judged
 from lab.website.data.judged_cache import audits
-from lab.website.data.verdict_log import contradicting
 from lab.website.decisions import Decision, Freshness, SupportStanding, freshness
 from lab.website.figure import DataView, Figure, joined
 from lab.website.files.csv_tables import tables_of
@@ -27,20 +27,16 @@ from lab.website.pages.boundary import boundary, boundary_line, live_command
 from lab.website.pages.breakdown import breakdown_fold
 from lab.website.pages.ceilings import ceilings_section, ladder_fold
 from lab.website.pages.claims import NO_TRUST, by_case, claim_view, claim_words, claims_table
+from lab.website.pages.clock_notes import cells_note
 from lab.website.pages.contest import contest, every_cell, memory_fold
+from lab.website.pages.correctness import correctness_fold
+from lab.website.pages.expectations import expectations_fold
 from lab.website.pages.hardware import limits_fold
-from lab.website.pages.history import (
-    chart_on_face,
-    finished,
-    history_folds,
-    latest_changes,
-    other_models,
-    run_link,
-    verdict_link,
-)
+from lab.website.pages.history import chart_on_face, history_folds
 from lab.website.pages.labels import axes_of, case_label, environment, evidence_facts, scope_words
 from lab.website.pages.replication import replication_section
-from lab.website.pages.soundness import cells_note, correctness_fold, expectations_fold
+from lab.website.pages.run_links import finished, other_models, run_link, verdict_link
+from lab.website.pages.speed_changes import latest_changes
 from lab.website.pages.standing import standings
 from lab.website.pages.tuning import search_answer, search_cases
 from lab.website.table import Constant, Fold, Link, VerdictChip, Words, below, plain

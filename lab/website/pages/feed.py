@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from lab.project import project
 from lab.website.decisions import Decision, Freshness, SupportStanding, freshness
 from lab.website.outputs import Attachment, SiteContext
-from lab.website.pages.outline import NEVER, FeedEntry, moment, outlines
+from lab.website.pages.feed_entries import NEVER, FeedEntry, moment
+from lab.website.pages.outline import outlines
 from lab.website.wording.hidden import visible
 
 TAG = "tag:kernel-evidence-lab.invalid,2026:"

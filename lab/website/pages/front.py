@@ -13,7 +13,7 @@ from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.grid import HEADINGS, grid_view, rows_table
 from lab.website.pages.outline import outlines
-from lab.website.pages.search import leaves
+from lab.website.pages.pagination import leaves
 from lab.website.pages.search_answers import answers_script
 from lab.website.pages.zoo import has_zoo
 from lab.website.table import csv_table

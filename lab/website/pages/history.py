@@ -3,25 +3,22 @@
 Only runs on the GPU model of the run shown stand in one line; all are judged by today's rules.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace as View
 
 from markupsafe import Markup
 
 from lab.definition.claim_words import claim_sentence
-from lab.definition.experiment import CEILINGS
-from lab.verdict.alarm import Alarm, Followed
-from lab.website import format
-from lab.website.addresses import SITE, pair_folder, run_folder, verdict_folder
+from lab.verdict.alarm import Alarm
 from lab.website.charts.lines import Line, Point, timeline_chart
 from lab.website.charts.svg import series
-from lab.website.data.comparison import has_page
 from lab.website.data.judged import Judged
-from lab.website.data.verdict_log import VerdictChange, changes, followed_cases
-from lab.website.figure import DataView
+from lab.website.data.verdict_log import changes, followed_cases
 from lab.website.format import interval, ratio
 from lab.website.pages.labels import baseline_title, case_label, profile_title
+from lab.website.pages.run_links import comparable, compare_link, elsewhere, finished, named_run, noted_run, view_of
+from lab.website.pages.speed_changes import alarms_of, speed_fold
 from lab.website.table import (
     Fold,
     Head,
@@ -36,73 +33,6 @@ from lab.website.table import (
     words,
 )
 from lab.website.verdict_words import case_word, status_counts, verdict_counts
-
-
-def comparable(item: Judged, published: Sequence[Judged]) -> tuple[Judged, ...]:
-    """The runs on the GPU model (or CPU) of the run shown, oldest first."""
-    return tuple(run for run in published if run.machine_name == item.machine_name) if item.evidence else ()
-
-
-def elsewhere(item: Judged, published: Sequence[Judged]) -> list[Judged]:
-    """The runs on other machines, the newest first."""
-    return [run for run in reversed(published) if run.machine_name != item.machine_name]
-
-
-def other_models(item: Judged, published: Sequence[Judged]) -> list[Judged]:
-    """Of each other GPU model (or CPU) the run with the fullest evidence; the newest first."""
-    fullest: dict[str, Judged] = {}
-    for run in published:
-        fullest[run.machine_name] = max(fullest.get(run.machine_name, run), run, key=lambda each: each.fullness)
-    return elsewhere(item, sorted(fullest.values(), key=lambda run: run.finished_utc))
-
-
-def software(run: Judged) -> str:
-    names = ("torch", "triton", "driver") if not run.on_cpu else ("torch",)
-    return ", ".join(f"{name} {run.machine[name]}" for name in names if run.machine.get(name))
-
-
-def finished(run: Judged) -> str:
-    """The day on which a run ended, or began where it never did."""
-    return format.day(run.measured_utc)
-
-
-def run_link(run: Judged) -> str:
-    return f"{SITE}{run_folder(run.digest)}/index.html"
-
-
-def verdict_link(run: Judged) -> str:
-    """What a run said of its experiment, for ever."""
-    return f"{SITE}{verdict_folder(run.digest, run.plan.name)}/index.html"
-
-
-def named_run(run: Judged) -> Link:
-    """The same by the run's name."""
-    return Link(run.evidence["run_id"], verdict_link(run))
-
-
-def noted_run(runs: Sequence[Judged], number: int, shown: Judged) -> Words:
-    """One of several runs, the oldest first: whether a page shows it, and its software, if that of the run before is
-    another."""
-    run, before = runs[number], runs[number - 1] if number else None
-    changed = before is None or software(run) != software(before)
-    return named_run(run), below(run.digest == shown.digest and "shown here"), below(changed and software(run))
-
-
-def view_of(run: Judged) -> DataView:
-    """Figures that point into the data of that page."""
-    return DataView(run.data, f"{SITE}{verdict_folder(run.digest, run.plan.name)}/data.json#")
-
-
-def compare_link(change: VerdictChange, history: Sequence[Judged]) -> str:
-    """The page that compares the two runs between which a verdict changed; empty where there is none, because they are
-    too far apart or share only ceilings.
-
-    `history`: all published runs of the experiment, oldest first.
-    """
-    if history[0].name == CEILINGS or not has_page(change.before, change.digest, history):
-        return ""
-    return f"{SITE}{pair_folder(change.before, change.digest)}/index.html"
-
 
 FEWEST_RUNS = 2  # for a chart
 FEWEST_ON_FACE = 4  # runs, for the chart to stand on the page's face
@@ -247,68 +177,3 @@ def _turns(item: Judged, runs: Sequence[Judged], published: Sequence[Judged]) ->
             claim = Link(text, f"#claim-{change.claim}") if change.claim in asked else text
             where: Words = (named_run(run), below(finished(run)))
             yield table_row(claim, was, now, where, why)
-
-
-# What became faster or slower on a board, run after run: a table of all changes, and the last ones in words.
-CHANGES = words("Claim", "Case", "Board", "Change", "Last run before", "First run after", "Confirmed by")
-
-
-def alarms_of(followed: Sequence[Followed], runs: Sequence[Judged]) -> list[Alarm]:
-    """By the run that first showed the change, oldest first."""
-    order = {run.digest: number for number, run in enumerate(runs)}
-    return sorted((alarm for each in followed for alarm in each.alarms), key=lambda alarm: order[alarm.first_run])
-
-
-def speed_fold(followed: Sequence[Followed], runs: Sequence[Judged], boards: Sequence[str]) -> Fold | None:
-    """None before a board has a past. `runs`: those of the experiment on one GPU model, oldest first; `boards`: their
-    letters."""
-    if not any(each.past or each.alarms for each in followed):
-        return None
-    alarms = alarms_of(followed, runs)
-    by_digest = {run.digest: run for run in runs}
-    letters = {run.digest: letter for run, letter in zip(runs, boards, strict=True)}
-    rows = tuple(_alarm_row(alarm, by_digest, letters[alarm.first_run]) for alarm in reversed(alarms))
-    table = PageTable(label="Changes of speed", kind="claims stacks", heads=CHANGES, rows=rows)
-    lead = (
-        "The speed-up left the scatter of the runs before on the same board, and the next run there confirmed it."
-        if alarms
-        else "No case has left the scatter of its own past in two runs in a row on one board."
-    )
-    return Fold(id="alarms", title="Faster or slower than before", lead=(lead,), tables=(table,) if alarms else ())
-
-
-def latest_changes(item: Judged, history: Sequence[Judged]) -> Iterator[Words]:
-    """A sentence for each change after which the board has no past yet: what it is compared with from now on."""
-    runs = comparable(item, history) if item.digest else ()
-    by_digest = {run.digest: run for run in runs}
-    for alarm in reversed(alarms_of([each for each in followed_cases(runs) if not each.past], runs)):
-        before, first = by_digest[alarm.before_run], by_digest[alarm.first_run]
-        yield (
-            f"{alarm.direction.capitalize()} at {_case(alarm, first)}: ", *_speedup(before, alarm), "in ",
-            _claim_in(before, alarm), ", ", *_speedup(first, alarm), "since ",
-            _claim_in(first, alarm), f" of {finished(first)}. ", Link("All changes", "#alarms"),
-        )  # fmt: skip
-
-
-def _alarm_row(alarm: Alarm, runs: Mapping[str, Judged], board: str) -> TableRow:
-    three = [runs[digest] for digest in (alarm.before_run, alarm.first_run, alarm.confirmed_by)]
-    confirmed = three[-1]
-    text = claim_sentence(confirmed.plan.claim(alarm.series.claim))
-    speeds = ((*_speedup(run, alarm), _claim_in(run, alarm), below(finished(run))) for run in three)
-    claim = Link(text, f"#claim-{alarm.series.claim}")
-    return table_row(claim, _case(alarm, confirmed), board, alarm.direction, *speeds)
-
-
-def _speedup(run: Judged, alarm: Alarm) -> Words:
-    """With its interval."""
-    view, path = view_of(run), ("claims", alarm.series.claim, "cases", alarm.series.case)
-    return tuple(part for figure in (view.ratio(*path), view.interval(*path)) if figure for part in (figure, " "))
-
-
-def _claim_in(run: Judged, alarm: Alarm) -> Link:
-    """To the run that measured it."""
-    return Link(run.evidence["run_id"], f"{verdict_link(run)}#claim-{alarm.series.claim}")
-
-
-def _case(alarm: Alarm, run: Judged) -> str:
-    return case_label(run.plan.case(alarm.series.case))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from lab.definition.catalogue import load_axes, load_titles
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.website import format
-from lab.website.data.comparison import OF_MACHINE, VARIABLES, fields_of, is_known
+from lab.website.data.differences import OF_MACHINE, VARIABLES, fields_of, is_known
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure
 

@@ -4,31 +4,15 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace as View
-from typing import TypeVar
 
 from lab.website.addresses import experiment_folder
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.outline import outlines
+from lab.website.pages.pagination import leaves
 from lab.website.pages.policy import CHAPTERS
 from lab.website.pages.zoo import has_zoo
 from lab.website.wording.references import words
-
-# Long lists in pages, so that the first one stays light however many there are.
-PER_PAGE = 200
-Item = TypeVar("Item")
-
-
-def leaves(items: Sequence[Item], folder: str, first: str = "", per_page: int = PER_PAGE) -> Iterator[View]:
-    """`folder`/index.html (or `first`), then `folder`/page-2/index.html and so on; one page where there is nothing."""
-    count = max(1, -(-len(items) // per_page))
-    paths = [first or f"{folder}/index.html", *(f"{folder}/page-{number}/index.html" for number in range(2, count + 1))]
-    for index, path in enumerate(paths):
-        yield View(
-            number=index + 1, of=count, path=path, items=tuple(items[index * per_page : (index + 1) * per_page]),
-            total=len(items), previous=paths[index - 1] if index else "",
-            next=paths[index + 1] if index + 1 < count else "",
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from lab.website.figure import DataView, Figure, Sentence, Show, joined, sentenc
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
 from lab.website.pages.boundary import run_command
-from lab.website.pages.history import run_link, verdict_link
+from lab.website.pages.clock_notes import HOST_WENT_ON
 from lab.website.pages.labels import case_label, listed, operator_title, profile_title, scope_title
 from lab.website.pages.outline import outlines
-from lab.website.pages.soundness import HOST_WENT_ON
+from lab.website.pages.run_links import run_link, verdict_link
 from lab.website.pages.zoo_answers import SCRIPT, tried_script
 from lab.website.table import Head, Link, PageTable, TableRow, Words, column, csv_table, named, row
 

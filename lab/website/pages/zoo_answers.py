@@ -9,8 +9,8 @@ from lab.website.addresses import SITE
 from lab.website.data.winners import gpu_of
 from lab.website.data.zoo_runs import Part, is_screening
 from lab.website.figure import Show
-from lab.website.pages.history import verdict_link
 from lab.website.pages.labels import DTYPES, operator_title, profile_title
+from lab.website.pages.run_links import verdict_link
 
 SCRIPT = "zoo/shapes.js"
 

@@ -15,13 +15,12 @@ from typing import Any
 from lab.definition.plan_file import load_plan
 from lab.errors import EvidenceError, LabError
 from lab.evidence import journal
+from lab.verdict.judge_run import UNMEASURED
 from lab.website.addresses import short
 from lab.website.data.promoted import EVIDENCE, NAME, SAMPLES, Evidence, address_of, contents_of, hashes_of
 from lab.website.files.inventory import MANIFEST, manifest_text, read_files
 
 FRONT = "index.html"
-# What judging and page-making raise of evidence that nobody measured: names that are none, times of nought.
-UNMEASURED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 MOST_UNPACKED_BYTES = 8 << 30  # a site of ten thousand experiments has less
 # What Python's zipfile raises of files that are none, or are of kinds that it does not know.
 UNPACKING = (

@@ -6,23 +6,22 @@ has to say what its datum holds. Nothing is taken from what earlier builds kept,
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lab.errors import EvidenceError, LabError
+from lab.errors import LabError
+from lab.verdict.judge_run import UNMEASURED
 from lab.website.addresses import verdict_folder
-from lab.website.data import promoted, publication_log
+from lab.website.data import publication_log
 from lab.website.data.promoted import EVIDENCE, Evidence
-from lab.website.data.publication_log import LOG, Log, gone, read_log
-from lab.website.data.signature import SIGNATURE, known_signer, signer
+from lab.website.data.publication_log import Log, read_log
 from lab.website.files import inventory
 from lab.website.site import BUILDERS, DECISIONS, gather, write_site
 from lab.website.verification.again import recomputed
 from lab.website.verification.figures import Data, check_page, count_figures
 from lab.website.verification.files import (
-    UNMEASURED,
     Mismatch,
     apart,
     check_manifest,
@@ -31,7 +30,10 @@ from lab.website.verification.files import (
     opened,
     stated_digests,
 )
+from lab.website.verification.log_check import missing, published_log
+from lab.website.verification.signatures import check_signatures
 
+Say = Callable[[str], None]
 SHOWN, BEFORE = 60, 20  # characters of a line that differs, and of them those that agree
 
 
@@ -81,56 +83,6 @@ def _apart(name: str, published: bytes, computed: bytes) -> Iterator[Mismatch]:
     yield Mismatch(f"{name}, line {number}", f"published is {said}, computed {instead}")
 
 
-# The log of publications that a site carries: its chain, the runs it names, and the log of this checkout.
-def published_log(root: Path, differences: list[Mismatch]) -> Log:
-    """The log of the site; what is wrong with it is added to `differences`."""
-    try:
-        return read_log(root / LOG)
-    except EvidenceError as problem:
-        differences.append(Mismatch(LOG, str(problem).replace(f"{root}/", "")))
-        return ()
-
-
-def missing(log: Log, known: Log, digests: Collection[str]) -> Iterator[Mismatch]:
-    """Runs that were published and are gone, and entries that are. `known` is the log of this checkout."""
-    for entry in gone(log, digests):
-        yield Mismatch(
-            LOG, f"run {entry.run_id} was published on {entry.published_utc}, and is gone: digest {entry.digest}"
-        )
-    noted = {entry.digest for entry in log}
-    for digest in sorted(set(digests) - noted) if log else ():
-        yield Mismatch(LOG, f"does not hold the run of digest {digest}, which is published here")
-    if not log and any(entry.digest in digests for entry in known):
-        yield Mismatch(LOG, "is missing; the log of this checkout holds runs that are published here")
-    elif log and known and log[0] == known[0] and (cut := known[len(log) :]) and known[: len(log)] == log:
-        yield Mismatch(LOG, f"ends before the log of this checkout, which goes on with run {cut[0].run_id}")
-    elif log and known and log[0] == known[0] and log[: len(known)] != known:
-        place = next(at for at, pair in enumerate(zip(log, known, strict=False), start=1) if pair[0] != pair[1])
-        yield Mismatch(f"{LOG}, line {place}", "is not that of this checkout's log")
-
-
-# Signatures of the runs that a site publishes, and whether they are of those whom the reader trusts.
-def check_signatures(root: Path, signers: Path | None, say: Callable[[str], None]) -> Iterator[Mismatch]:
-    """Each signature that is not of its manifest; where `signers` are named, also each run that none of them signed."""
-    for manifest in sorted((root / "runs").glob(f"*/{promoted.NAME}")):
-        signature = manifest.with_name(SIGNATURE)
-        place = signature.relative_to(root).as_posix()
-        if not signature.is_file():
-            if signers:
-                yield Mismatch(place, f"is missing: the run is signed by nobody in {signers}")
-            continue
-        content = manifest.read_bytes()
-        try:
-            who = known_signer(content, signature, signers) if signers else f"the key {signer(content, signature)}"
-        except EvidenceError as problem:
-            yield Mismatch(place, str(problem))
-        else:
-            say(f"{manifest.parent.relative_to(root).as_posix()} is signed by {who}")
-
-
-Say = Callable[[str], None]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verified:
     """What was looked at, and everything that did not come out as published."""
@@ -178,22 +130,11 @@ def verify(
                 mismatches += unlike(root, made)
                 say("computing times and speed-ups a second time")
                 mismatches += _recomputed(made, evidence)
-        pages = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.html") if path.is_file())
-        say(f"following the figures of {len(pages)} pages")
-        data = Data(root)
-        figures = 0
-        for page in pages:
-            html = (root / page).read_text(encoding="utf-8", errors="replace")
-            figures += count_figures(html)
-            mismatches += check_page(page, html, data)
+        pages, figures = _followed(root, mismatches, say)
         return Verified(
-            runs=len(evidence),
-            files=files,
-            pages=len(pages),
-            figures=figures,
-            differences=tuple(dict.fromkeys(mismatches)),
-            unchecked=tuple(unchecked),
-        )
+            runs=len(evidence), files=files, pages=pages, figures=figures,
+            differences=tuple(dict.fromkeys(mismatches)), unchecked=tuple(unchecked),
+        )  # fmt: skip
 
 
 def _recomputed(made: Path, evidence: Sequence[Evidence]) -> Iterator[Mismatch]:
@@ -202,3 +143,15 @@ def _recomputed(made: Path, evidence: Sequence[Evidence]) -> Iterator[Mismatch]:
         for result in item.run.experiments:
             name = f"{verdict_folder(item.digest, result.plan.name)}/data.json"
             yield from recomputed(result, json.loads((made / name).read_text(encoding="utf-8")), name)
+
+
+def _followed(root: Path, differences: list[Mismatch], say: Say) -> tuple[int, int]:
+    """How many pages and figures there are; a figure that does not say its datum is added to `differences`."""
+    pages = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.html") if path.is_file())
+    say(f"following the figures of {len(pages)} pages")
+    data, figures = Data(root), 0
+    for page in pages:
+        html = (root / page).read_text(encoding="utf-8", errors="replace")
+        figures += count_figures(html)
+        differences += check_page(page, html, data)
+    return len(pages), figures
