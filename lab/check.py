@@ -4,7 +4,7 @@ On a GPU where there is one, and else on the CPU, where Triton's interpreter run
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -30,12 +30,17 @@ class CheckResult:
     message: str
 
 
-def check(experiments: Sequence[Experiment], device: str) -> Iterator[CheckResult]:
-    """Each operator and dtype of an experiment once, at a tiny shape, as it is checked."""
+Begin = Callable[[Experiment, Case, Profile], None]
+
+
+def check(experiments: Sequence[Experiment], device: str, begin: Begin = lambda *_: None) -> Iterator[CheckResult]:
+    """Each operator and dtype of an experiment once, at a tiny shape, as it is checked. `begin` is told before each:
+    a kernel may take this process down, or never return."""
     for experiment in experiments:
         for case in _distinct(experiment.cases):
             for profile in experiment.profiles:
                 if case.operator.name in profile.implementations:
+                    begin(experiment, case, profile)
                     yield _check(experiment, case, profile, device)
 
 
@@ -81,7 +86,7 @@ def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
             function = profile.implementations[operator.name]()
             edges = edge_inputs(operator, case.shape, dtype, device, own_form=profile.recompiles)
             correctness = check_profile(operator, function, sets, SEEDS, in_place=profile.in_place, edges=edges)
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         return "failed", fault(problem)
     if not correctness.passed:
         return "wrong", correctness.message

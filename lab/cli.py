@@ -37,6 +37,9 @@ class Version(argparse.Action):
         parser.exit()
 
 
+RESUMED = ("benchmark", "run", "tune", "zoo")  # commands that go on from what they measured
+
+
 def parser() -> argparse.ArgumentParser:
     top = Parser(prog="lab", description="Measure, track, judge and publish GPU-kernel claims.")
     top.add_argument("--version", action=Version, nargs=0, help="print the version of the lab and stop")
@@ -57,9 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal may lack some characters
     given = with_include_flags(sys.argv[1:] if arguments is None else arguments)
-    options = parser().parse_args(given)
-    options.given = given[1:]
     try:
+        options = parser().parse_args(given)
+        options.given = given[1:]
         status: int = options.command(options) or 0
         sys.stdout.flush()
     except LabError as problem:
@@ -76,10 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"lab: {in_words(refusal)}")
         return 2
     except KeyboardInterrupt:
-        print(
-            "\nlab: stopped; what was measured is kept, and the same command goes on from there",
-            file=sys.stderr,
-        )
+        kept = "; what was measured is kept, and the same command goes on from there" if given[0] in RESUMED else ""
+        print(f"\nlab: stopped{kept}", file=sys.stderr)
         return 130
     return status
 

@@ -53,7 +53,7 @@ def add_plan_options(sub: argparse.ArgumentParser, run_id: str | None = None) ->
     sub.add_argument(
         "--sweeps", type=int, metavar="K",
         help="fresh processes, 1 to 60 (default: 5, and up to 9 of what is compared with a compiler or is not precise "
-        "enough; on the CPU 3)",
+        "enough); with fewer than 3 nothing is judged",
     )  # fmt: skip
 
 

@@ -1,7 +1,10 @@
 """`lab check`: right, wrong, failed or skipped, at a tiny shape, before anything is timed."""
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from torch import Tensor
 import lab
 from lab.check import MOST_ELEMENTS, check, tiny
 from lab.cli import main
+from lab.evidence.source import child_environment
 
 
 def checked(**profiles: Callable[[], Any]) -> dict[str, tuple[str, str]]:
@@ -64,3 +68,30 @@ def test_the_command_checks_an_experiment_of_the_project(capsys: pytest.CaptureF
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 8
     assert all(" right: worst error " in line for line in lines)
+
+
+def test_a_kernel_that_ends_the_process_is_named_before_it_does(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "mine.py").write_text(
+        "import os\nimport lab\n"
+        "mine = lab.experiment('doubling', shapes=[(4, 8)], reference=lambda x: 2 * x.double())\n"
+        "mine.profile('plain', lambda x: x + x, baseline=True)\n"
+        "mine.profile('leaving', lambda x: os._exit(3))\n"
+        "mine.claim('leaving')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "lab.cli", "check"], capture_output=True, text=True, check=False, cwd=tmp_path,
+        env=child_environment() | {"LAB_PROJECT": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert done.stdout.splitlines()[-1].split()[-1] == "leaving"
+
+
+def test_a_kernel_that_asks_to_exit_has_failed() -> None:
+    def leave(x: Tensor) -> Tensor:
+        raise SystemExit(7)
+
+    assert checked(leaving=lambda: leave, right=lambda: lambda x: x * 2) == {
+        "leaving": ("failed", "SystemExit: 7"), "right": ("right", "worst error 0.00 of the tolerance"),
+    }  # fmt: skip

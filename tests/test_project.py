@@ -1,11 +1,13 @@
 """Which project the lab works for, and where everything of it lies."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from lab.cli import main
 from lab.errors import DefinitionError
-from lab.evidence.source import ROOT, project_code, source_digest
+from lab.evidence.source import ROOT, project_code, source_digest, uncommitted
 from lab.project import Settings, project
 from lab.starter import start_project
 
@@ -88,3 +90,27 @@ def test_the_measured_source_of_a_project_is_all_of_its_code_and_the_installed_l
     assert source_digest(mine) == before
     (mine / "kernels" / "gelu.cu").write_text("2\n")
     assert source_digest(mine) != before
+
+
+def test_an_environment_that_git_does_not_ignore_is_no_source(mine: Path) -> None:
+    for name in ("bench/gelu.py", "venv/lib/torch/gelu.py", "venv/pyvenv.cfg"):
+        (mine / name).parent.mkdir(parents=True, exist_ok=True)
+        (mine / name).write_text("1\n")
+    for arguments in (("init", "--quiet"), ("add", "bench"), ("commit", "--quiet", "--message", "mine")):
+        identity = ("-c", "user.name=A Tester", "-c", "user.email=tester@example.org", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", "-C", str(mine), *identity, *arguments], check=True)
+    assert project_code(mine) == ["bench/gelu.py"]
+    assert uncommitted(mine) == []
+    (mine / "bench/gelu.py").write_text("2\n")
+    (mine / "bench/more.py").write_text("1\n")
+    assert uncommitted(mine) == ["bench/gelu.py", "bench/more.py"]
+
+
+@pytest.mark.parametrize("text", ["[tool.kernel-evidence-lab]\nexperimnts = 'x'\n", "[tool.kernel-evidence-lab\n"])
+def test_settings_that_cannot_be_read_end_every_command_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    monkeypatch.setenv("LAB_PROJECT", str(tmp_path))
+    assert main(["list"]) == 2
+    assert capsys.readouterr().err.startswith(f"lab: {tmp_path / 'pyproject.toml'}")

@@ -17,6 +17,8 @@ from lab.options import add_gpu_options, add_host_options, add_plan_options, wit
 from lab.project import project
 from lab.suggest import did_you_mean
 
+MOST_FILES = 3  # that are named
+
 
 def add_commands(add: Add) -> None:
     sub = add("benchmark", benchmark, "plan, measure, journal, track, judge and preview: the main job")
@@ -121,10 +123,22 @@ def _refuse_without_host(options: argparse.Namespace) -> None:
 def plan(options: argparse.Namespace) -> None:
     from lab.definition.catalogue import file_of
     from lab.definition.prose import missing_prose
+    from lab.errors import EvidenceError
+    from lab.evidence.source import uncommitted
     from lab.overview import describe_plan
+    from lab.verdict.judge import FEWEST_SWEEPS
 
     planned = plan_of(options)
     tell_lines(describe_plan(planned))
+    if planned.protocol.sweeps < FEWEST_SWEEPS:
+        tell(f"  no verdicts: {FEWEST_SWEEPS} sweeps are needed to judge")
+    try:
+        changed = uncommitted()
+    except (EvidenceError, OSError):  # no commit, or no git: publishing says what it needs
+        changed = []
+    if changed:
+        more = f" and {len(changed) - MOST_FILES} more" if len(changed) > MOST_FILES else ""
+        tell(f"  cannot be published yet: not committed: {', '.join(changed[:MOST_FILES])}{more}; commit, then measure")
     for experiment in planned.experiments:
         for lacking in missing_prose(experiment):
             tell(f"  cannot be published yet: {file_of(experiment.name)}: {experiment.name}: {lacking}")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lab.commands.adding import Add
 from lab.commands.runs import say, tell_lines
+from lab.definition.experiment import Case, Experiment, Profile
 
 
 def add_commands(add: Add) -> None:
@@ -46,8 +47,12 @@ def check(options: argparse.Namespace) -> int:
     experiments = choose_experiments(options.experiments or ["all"])
     refuse_mistakes(experiments, file_of)
     wrong = 0
-    for result in check_all(experiments, device):
-        print(f"{result.experiment}  {result.case}  {result.profile:24} {result.outcome}: {result.message}", flush=True)
+
+    def begin(experiment: Experiment, case: Case, profile: Profile) -> None:
+        print(f"{experiment.name}  {case.name}  {profile.name:24} ", end="", flush=True)
+
+    for result in check_all(experiments, device, begin):
+        print(f"{result.outcome}: {result.message}", flush=True)
         wrong += result.outcome in ("wrong", "failed")
     return 1 if wrong else 0
 

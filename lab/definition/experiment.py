@@ -189,6 +189,10 @@ class Experiment:
         for claim in self.claims:
             self._check_claim(claim)
         for claim in self.headlines:
+            if not isinstance(claim, Claim):
+                raise DefinitionError(
+                    f"{self.name}: headline {claim!r} is no Claim; accepted are its claims themselves"
+                )
             _check_member(f"{self.name}: headline", claim.name, [c.name for c in self.claims])
 
     def _check_names(self) -> None:
@@ -208,6 +212,11 @@ class Experiment:
     def _check_claim(self, claim: Claim) -> None:
         place = f"{self.name}: claim {claim.name!r}"
         _check_member(f"{place}: measure", claim.measure, MEASURES)
+        for side in ("subject", "baseline"):
+            if not isinstance(given := getattr(claim, side), Profile) and given is not None:
+                raise DefinitionError(f"{place}: {side} is {given!r}; accepted is a Profile of the experiment")
+        if isinstance(claim.threshold, bool) or not isinstance(claim.threshold, (int, float)):
+            raise DefinitionError(f"{place}: threshold is {claim.threshold!r}; accepted is a ratio above 0")
         if claim.baseline is None and claim.measure == "speedup":
             raise DefinitionError(f"{place}: baseline is None; a claim with measure 'speedup' needs one")
         sides = {"subject": claim.subject} | ({"baseline": claim.baseline} if claim.baseline else {})

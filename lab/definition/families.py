@@ -1,8 +1,11 @@
-"""Whose implementation a profile is, by the name that readers know: of one library, the lab, or PyTorch.
+"""Whose implementation a profile is, by the name that readers know: of one library, the lab, or PyTorch. In an
+experiment whose profiles are all of one family each stands for itself.
 
 Derived from the plan, so that it works for runs of any age. A table that sets implementations side by side has
 a column for each family, in this order.
 """
+
+from collections.abc import Iterable
 
 from lab.definition.plan import PlannedExperiment, PlannedProfile
 
@@ -25,8 +28,23 @@ ONE_CALL = "PyTorch's default"  # the title of one that is a single operation, t
 LIBRARY = ("torch", "sdpa")  # at the beginning of the names of PyTorch's own calls
 
 
-def family_of(profile: PlannedProfile) -> str:
-    """A key of FAMILIES."""
+def families_of(plan: PlannedExperiment) -> dict[str, str]:
+    """By profile a key of FAMILIES; where all are of one family, as in most people's projects, the profile's name."""
+    families = {profile.name: _family_of(profile) for profile in plan.profiles}
+    return families if len(set(families.values())) > 1 else {name: name for name in families}
+
+
+def heading(family: str) -> str:
+    return FAMILIES.get(family, family)
+
+
+def in_order(families: Iterable[str]) -> list[str]:
+    """As columns of a table; those that are profiles stand last, by name."""
+    known = list(FAMILIES)
+    return sorted(families, key=lambda family: (known.index(family) if family in known else len(known), family))
+
+
+def _family_of(profile: PlannedProfile) -> str:
     if profile.package:
         return PACKAGES.get(profile.package, "other")
     if profile.recompiles or profile.technique.startswith("torch.compile"):

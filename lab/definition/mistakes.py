@@ -43,6 +43,9 @@ def _of_operator(operator: Operator) -> Iterator[str]:
     place = f"operator {operator.name!r}"
     yield from _uncallable(f"{place}: inputs", operator.inputs, ("shape", "dtype", "device", "seed"))
     yield from _uncallable(f"{place}: traffic", operator.traffic, ("shape", "itemsize"))
+    tolerance: Any = operator.tolerance
+    if tolerance is not None and (not isinstance(tolerance, (int, float)) or not tolerance > 0):
+        yield f"{place}: tolerance is {tolerance!r}; accepted is a number above 0, of roundings"
     if not callable(cast(Any, operator.reference)):
         yield f"{place}: reference is {operator.reference!r}; accepted is a function of what inputs returns"
     if operator.output_dtype:

@@ -172,6 +172,8 @@ class Draft:
                 **{word: value for word, value in more.items() if word in accepted},
             },
         )
+        if baseline and self._baseline and self._baseline != name:
+            self._mistakes.append(f"{place}: baseline=True, and {self._baseline!r} is the baseline already")
         if baseline:
             self._baseline = name
         return function
@@ -218,6 +220,8 @@ class Draft:
             rival = claim.faster_than or self._baseline
             if not rival:
                 yield f"{place}: faster_than is not given, and no profile is the baseline; accepted are {known}"
+            if claim.subject == rival:
+                yield f"{place}: it is compared with itself; accepted is another of {known}"
             for word, named in (("subject", claim.subject), ("faster_than", rival)):
                 if named and named not in known:
                     yield f"{place}: {word} is {named!r}; accepted are {known}{did_you_mean(named, known)}"

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from lab.errors import RunError
 from lab.evidence.samples import PackedRounds
 
-SCHEMA = 12  # of the records, whose history lab/evidence/record.py tells
+SCHEMA = 13  # of the records, whose history lab/evidence/record.py tells
 SHARED = 1 << 15  # values of a kind that are remembered, so that records which say the same share them
 PLAIN = frozenset({float, int, str, bool, type(None)})
 NUMBERS = (float, int)  # and no bool, which is an int by inheritance alone

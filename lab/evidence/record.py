@@ -9,7 +9,8 @@ are compiled for one shape. 6 = a fresh cache in every sweep, what Inductor gene
 that a call takes, settings that a profile left changed. 7 = lines of a journal that name the one before, hits in L1.
 8 = versions of libraries as a mapping, any number of them. 9 = runs on several GPUs, and
 GPUs that they lost. 10 = the memory of a profile's own CUDA graphs. 11 = timed calls that the host does not enqueue
-anything behind. 12 = calls back to back. A field `added` later reads as its default in older records.
+anything behind. 12 = calls back to back. 13 = a digest of what is timed. A field `added` later reads as its default in
+older records.
 """
 
 import typing
@@ -102,6 +103,9 @@ class RunStart:
     dirty: bool
     started_utc: str
     several_gpus: bool = added(9, False)  # whether its sweeps may be measured on different boards of one GPU model
+    timed_digest: str = added(
+        13, ""
+    )  # of the part of the source that is timed and times: runs that share it are repeats
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

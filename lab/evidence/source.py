@@ -4,7 +4,7 @@ import functools
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lab.errors import EvidenceError
@@ -17,9 +17,12 @@ STAGES = ("definition", "process", "supervisor", "worker", "profiler", "evidence
 MEASURED = ("lab/quantities.py", *(f"lab/{stage}/*.py" for stage in STAGES), "pyproject.toml")
 # Runs of before 2026-11-28 counted these too. Their commits are found by it.
 MEASURED_BEFORE = (*MEASURED, "lab/*.py", "lab/verdict/*.py")
+# Of these none changes what is timed, or how. Runs that differ here alone are repeats of one another.
+NOT_TIMED = ("lab/definition/", "lab/profiler/", "lab/evidence/", "lab/quantities.py", "pyproject.toml")
 # Here at any depth: an experiment may be a package of packages, and bring CUDA sources of its own.
 DEEP, CODE_FILES = ("lab/kernels/", "experiments/"), (".py", ".cu", ".cuh", ".h", ".cpp", ".ptx")
 NOT_MEASURED = ("experiments/audits/", "experiments/decisions/", "experiments/evidence/")
+INSTALLED = "installed "  # before the paths of a lab that is not the project itself
 OWN_PLACES = ("lab", "experiments", "pyproject.toml")  # where all of these are
 # In another project all of its code may take part in a measurement, but for what certainly does not.
 # Names the file in which a notebook hands an experiment to the processes that measure it.
@@ -52,41 +55,63 @@ def source_digest(root: Path | None = None) -> str:
 
     In another project than the lab's own this covers the project's code and the measuring source of the installed lab.
     """
-    root = root or project().root
+    return _digest(_measured_in(root or project().root))
+
+
+def timed_digest(root: Path | None = None) -> str:
+    """SHA-256 of the part that is timed and times: kernels, experiments, workers. What defines and records is left out.
+
+    By it runs are told to be repeats; `source_digest` tells their commit.
+    """
+    measured = _measured_in(root or project().root)
+    return _digest(
+        {path: blob for path, blob in measured.items() if not path.removeprefix(INSTALLED).startswith(NOT_TIMED)}
+    )
+
+
+def _measured_in(root: Path) -> dict[str, str]:
+    """Git blob ids of the measuring source in the working tree, by path."""
     if _holds_the_lab(root):
-        digests = _measured_below(root)
+        blobs = _measured_below(root)
     else:
-        digests = _installed_lab() | {name: _blob_id((root / name).read_bytes()) for name in project_code(root)}
+        blobs = _installed_lab() | {name: _blob_id((root / name).read_bytes()) for name in project_code(root)}
     if handed := os.environ.get(HANDED_OVER):  # no commit has it, and so it is never taken for one that has
-        digests["handed over"] = _blob_id(Path(handed).read_bytes())
-    return _digest(digests)
+        blobs["handed over"] = _blob_id(Path(handed).read_bytes())
+    return blobs
 
 
 def commit_digest(commit: str, root: Path | None = None) -> str:
     """The same digest of a commit's tree, with the lab that is installed."""
-    return _commit_digests(commit, root or project().root)[0]
+    root = root or project().root
+    return _digest(_measured_of(_tree(commit, root), root))
 
 
-def _commit_digests(commit: str, root: Path) -> tuple[str, ...]:
-    """Today's digest of a commit's tree; of the lab's own tree also that of before."""
-    own = _holds_the_lab(root)
+def _tree(commit: str, root: Path) -> dict[str, str]:
+    """Git blob ids of a commit's tree, by path; of the lab's own tree those of the places that may be measured."""
     blobs = {}
-    for line in _git(root, "ls-tree", "-r", commit, *(OWN_PLACES if own else ())).splitlines():
+    for line in _git(root, "ls-tree", "-r", commit, *(OWN_PLACES if _holds_the_lab(root) else ())).splitlines():
         about, path = line.split("\t", 1)
         blobs[path] = about.split()[2]
-    if own:
-        return tuple(
-            _digest({path: blob for path, blob in blobs.items() if _is_measured(path, measured)})
-            for measured in (MEASURED, MEASURED_BEFORE)
-        )
-    return (_digest(_installed_lab() | {path: blob for path, blob in blobs.items() if _is_project_code(path)}),)
+    return blobs
+
+
+def _measured_of(tree: Mapping[str, str], root: Path, measured: tuple[str, ...] = MEASURED) -> dict[str, str]:
+    if _holds_the_lab(root):
+        return {path: blob for path, blob in tree.items() if _is_measured(path, measured)}
+    return _installed_lab() | {path: blob for path, blob in tree.items() if _is_project_code(path)}
 
 
 def project_code(root: Path) -> list[str]:
     """The files of a project that may decide a measurement; what git ignores does not."""
     try:
         listed = _git(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
-        return sorted(name for name in set(listed) if _is_project_code(name) and (root / name).is_file())
+        # As below: what pip installed into an environment that git does not ignore is nobody's experiment.
+        environments = tuple(name.removesuffix("pyvenv.cfg") for name in listed if name.endswith("/pyvenv.cfg"))
+        return sorted(
+            name
+            for name in set(listed)
+            if _is_project_code(name) and not name.startswith(environments) and (root / name).is_file()
+        )
     except (EvidenceError, OSError):
         return sorted(_project_code_below(root, root))
 
@@ -122,7 +147,7 @@ def _measured_below(root: Path) -> dict[str, str]:
 
 def _installed_lab() -> dict[str, str]:
     """Nothing else that lies beside the package is its own."""
-    return {f"installed {name}": blob for name, blob in _measured_below(ROOT).items() if name.startswith("lab/")}
+    return {f"{INSTALLED}{name}": blob for name, blob in _measured_below(ROOT).items() if name.startswith("lab/")}
 
 
 @functools.cache  # a look through all commits asks for each path again and again
@@ -135,8 +160,10 @@ def _is_measured(path: str, measured: tuple[str, ...] = MEASURED) -> bool:
 def commit_of(digest: str, root: Path | None = None) -> str:
     """The first commit whose source has this digest. EvidenceError if none has, NoRepository without a repository."""
     root = root or project().root
+    rules = (MEASURED, MEASURED_BEFORE) if _holds_the_lab(root) else (MEASURED,)
     for commit in _git(root, "rev-list", "--all", "--date-order", "--reverse").split():
-        if digest in _commit_digests(commit, root):
+        tree = _tree(commit, root)
+        if any(_digest(_measured_of(tree, root, measured)) == digest for measured in rules):
             return commit
     raise EvidenceError(
         f"no commit has the source that was measured (digest {digest[:12]}); commit it as it was measured, then "
@@ -148,10 +175,16 @@ def head(root: Path | None = None) -> tuple[str, bool]:
     """(commit, whether the measuring source differs from it); ("", False) where there is no git tree."""
     root = root or project().root
     try:
-        commit = _git(root, "rev-parse", "HEAD").strip()
-        return commit, commit_digest(commit, root) != source_digest(root)
+        return _git(root, "rev-parse", "HEAD").strip(), bool(uncommitted(root))
     except (EvidenceError, OSError):
         return "", False
+
+
+def uncommitted(root: Path | None = None) -> list[str]:
+    """The measuring source that the last commit lacks or has otherwise. EvidenceError where there is no commit."""
+    root = root or project().root
+    here, committed = _measured_in(root), _measured_of(_tree("HEAD", root), root)
+    return sorted(path for path in here.keys() | committed.keys() if here.get(path) != committed.get(path))
 
 
 def _digest(blobs: dict[str, str]) -> str:
@@ -164,7 +197,10 @@ def _blob_id(content: bytes) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise EvidenceError("git is not installed here, or not on PATH; it tells which commit was measured") from None
     if "not a git repository" in done.stderr:
         raise NoRepository(f"{root}: no git repository is there")
     if done.returncode != 0:

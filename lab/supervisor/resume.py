@@ -14,7 +14,7 @@ from lab.evidence.moment import now
 from lab.evidence.nvml import gpu_names
 from lab.evidence.record import Machine, Record, RunFinish, RunStart, unlike
 from lab.evidence.run_name import other_gpus
-from lab.evidence.source import head, source_digest
+from lab.evidence.source import head, source_digest, timed_digest
 from lab.supervisor.run_state import RunState
 
 # What only a measuring process can tell: torch gives the first two, and sets variables of its own.
@@ -59,7 +59,7 @@ def _begin(plan: Plan, directory: Path, several_gpus: bool) -> RunState:
     state.keep(
         RunStart(
             schema=SCHEMA, run_id=plan.run_id, plan_digest=plan.digest, source_digest=source_digest(),
-            commit=commit, dirty=dirty, started_utc=now(), several_gpus=several_gpus,
+            commit=commit, dirty=dirty, started_utc=now(), several_gpus=several_gpus, timed_digest=timed_digest(),
         )
     )  # fmt: skip
     return state

@@ -107,13 +107,14 @@ def by_place(runs: Sequence[RunResult], one_code: bool = False) -> dict[RepeatKe
 
 
 def source_of(run: RunResult) -> str:
-    """What the run measured: the lab's source and the packages whose kernels it timed.
+    """What the run timed: the source of that, and the packages whose kernels it timed. Before schema 13 the whole
+    source.
 
     Digests of single kernels would pool more runs, but say nothing of how the kernels are launched.
     """
     machine = run.machine
     libraries = (f"{name} {version}" for name, version in sorted(machine.libraries.items()))
-    return " ".join((run.start.source_digest, machine.torch, machine.triton, *libraries))
+    return " ".join((run.start.timed_digest or run.start.source_digest, machine.torch, machine.triton, *libraries))
 
 
 def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Seen]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from lab.definition.families import family_of, leading
+from lab.definition.families import families_of, leading
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.verdict.results import ExperimentResult
@@ -50,7 +50,7 @@ def rank(experiment: ExperimentResult, case: str, scope: str = SCOPE) -> dict[st
 
 def contest(experiment: ExperimentResult, case: str, scope: str = SCOPE) -> dict[str, Place]:
     """The same with one profile of each family: the one that a headline claim is about, or else the fastest."""
-    subjects, family = leading(experiment.plan), {each.name: family_of(each) for each in experiment.plan.profiles}
+    subjects, family = leading(experiment.plan), families_of(experiment.plan)
     timed = _timed(experiment, case, scope)
     chosen = {family[cell.profile]: cell.profile for _, cell in reversed(timed)}
     chosen |= {family[cell.profile]: cell.profile for _, cell in reversed(timed) if cell.profile in subjects}

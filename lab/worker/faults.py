@@ -20,7 +20,7 @@ def skip_reason(profile: Profile, device: str) -> str:
     return missing_compiler() if profile.needs_nvcc else ""
 
 
-def fault(problem: Exception) -> str:
+def fault(problem: BaseException) -> str:
     """An exception as one line without paths."""
     lines = str(problem).strip().splitlines()
     first = lines[0] if lines else ""

@@ -109,6 +109,13 @@ def test_a_claim_about_a_case_that_a_side_does_not_implement() -> None:
     )  # fmt: skip
 
 
+def test_sides_and_thresholds_of_a_claim_that_are_of_another_type() -> None:
+    assert_claim_refused("threshold is '1.10'; accepted is a ratio above 0", threshold="1.10")
+    assert_claim_refused("subject is 'fast'; accepted is a Profile of the experiment", subject="fast")
+    assert_claim_refused("baseline is 'plain'; accepted is a Profile of the experiment", baseline="plain")
+    assert_refused("doubling: headline 'fast-beats-plain' is no Claim", headlines=("fast-beats-plain",))
+
+
 def test_the_headline_scope_is_always_measured() -> None:
     assert_refused("doubling: scopes are ['graph']; 'device_cold' must be among them", scopes=("graph",))
 

@@ -208,3 +208,12 @@ def test_the_example_of_lab_init_is_gelu_in_fifteen_lines() -> None:
     # On a CPU PyTorch's own gelu errs by more than the usual tolerance.
     quick = replace(made, profiles=made.profiles[:2], claims=made.claims[:1])
     assert {each.profile: each.outcome for each in check([quick], "cpu")} == {"composed": "right", "fused": "right"}
+
+
+def test_two_baselines_and_a_claim_against_itself_are_refused() -> None:
+    made = sound()
+    made.profile("thrice", lambda x: 3 * x, baseline=True)
+    assert refused(made) == ["profile 'thrice': baseline=True, and 'plain' is the baseline already"]
+    made = sound()
+    made.claim("plain", by=1.5)
+    assert refused(made) == ["claim('plain'): it is compared with itself; accepted is another of ['plain', 'twice']"]

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from lab.errors import EvidenceError
-from lab.evidence.source import ROOT, child_environment, commit_digest, commit_of, head, source_digest
+from lab.evidence.source import ROOT, child_environment, commit_digest, commit_of, head, source_digest, timed_digest
 
 FILES = {
     "lab/quantities.py": "print('counters')\n",
     "lab/worker/clock.py": "print('clock')\n",
+    "lab/definition/short.py": "print('definition')\n",
     "lab/terminal.py": "print('colours')\n",
     "lab/verdict/judge.py": "print('judge')\n",
     "lab/kernels/rmsnorm.py": "print('kernel')\n",
@@ -32,6 +33,7 @@ FILES = {
     "tests/lab/quantities.py": "print('not measured')\n",
 }
 MEASURED = (
+    "lab/definition/short.py",
     "lab/quantities.py",
     "lab/worker/clock.py",
     "lab/kernels/rmsnorm.py",
@@ -101,6 +103,14 @@ def test_a_file_more_or_less_or_renamed_changes_the_digest(root: Path) -> None:
     (root / "lab/kernels/rmsnorm.py").unlink()
     digests.append(source_digest(root))
     assert len(set(digests)) == 3
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_what_is_timed_is_told_apart_from_what_defines_and_records_it(root: Path, name: str) -> None:
+    before = timed_digest(root)
+    (root / name).write_text("print('changed')\n")
+    times_nothing = name in ("lab/definition/short.py", "lab/quantities.py", "pyproject.toml")
+    assert (timed_digest(root) == before) is times_nothing
 
 
 def test_the_commit_of_a_digest_is_found_among_all(root: Path) -> None:

@@ -88,6 +88,16 @@ def test_runs_of_different_sources_are_no_repeats_unless_the_caller_knows_better
     assert repeatability([run("a"), dataclasses.replace(run("b"), sweeps=run("b", device="cpu").sweeps)]) == ()
 
 
+def test_runs_that_time_the_same_are_repeats_whatever_else_of_the_source_changed() -> None:
+    one, other = (
+        dataclasses.replace(each, start=dataclasses.replace(each.start, timed_digest="t"))
+        for each in (run("a", source="s"), run("b", source="u"))
+    )
+    assert repeatability([one, other])[0].pairs == 1
+    assert pooled([one, other])[0].runs == ("a", "b")
+    assert repeatability([one, run("c", source="s")]) == (), "that run does not say what it timed"
+
+
 def test_a_screening_is_no_repeat_of_the_run_that_follows_it() -> None:
     screened, sweeps = run("a"), run("b")
     fewer = dataclasses.replace(screened.plan.protocol, rounds=4, block=6)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from lab.definition.families import family_of
+from lab.definition.families import families_of
 from lab.definition.plan import PlannedExperiment
 from lab.verdict.ranking import Place
 from lab.verdict.search import Search
@@ -45,7 +45,7 @@ class SearchData:
 
 
 def places_data(plan: PlannedExperiment, places: Mapping[str, Place], leads: bool = False) -> list[PlaceData]:
-    families = {profile.name: family_of(profile) for profile in plan.profiles}
+    families = families_of(plan)
     return [
         taken(PlaceData, place, place.lead if leads else None, family=families[profile], profile=profile)
         for profile, place in places.items()

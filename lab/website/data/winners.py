@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from lab.definition.claim_words import claim_sentence
 from lab.definition.experiment import CEILINGS
-from lab.definition.families import FAMILIES
+from lab.definition.families import in_order
 from lab.definition.plan import PlannedCase
 from lab.definition.search import is_search
 from lab.verdict.judge import EQUIVALENCE_MARGIN
@@ -171,7 +171,7 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged],
     cells, (best, runner_up, *_) = item.data["cells"][case.name], contest
     words = {each["family"]: standing_word_of(each) for each in contest if each is not best}
     words[best["family"]] = word_of_fastest(words.values())
-    in_order = sorted(contest, key=lambda each: list(FAMILIES).index(each["family"]))
+    by_family = {each["family"]: each for each in contest}
     row: Row = plain_json(
         taken(
             WinnerRow, case,
@@ -186,7 +186,7 @@ def _row(item: Judged, case: PlannedCase, scope: str, history: Sequence[Judged],
                     times_fastest=None if each is best else _brief(each.get("ratio", each["times_fastest"])),
                     quotient_of_medians=None if each is best else _quotient(each),
                 )
-                for each in in_order
+                for each in map(by_family.__getitem__, in_order(by_family))
             },
             margin=Margin(over=runner_up["family"], **{name: runner_up.get(name) for name in ("ratio", "low", "high")}),
             range=_range(item, case.name, best["profile"], scope, history),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
 from typing import Any
 
-from lab.definition.families import FAMILIES
+from lab.definition.families import heading, in_order
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import experiment_folder, verdict_folder
@@ -92,13 +92,13 @@ def _board(view: DataView, gpu: str, mode: str, shown: Mapping[str, str], dtypes
     """One table: the shapes of one GPU in one call mode, by operator."""
     at_shapes = view.at("shapes", gpu, mode)
     cases: Mapping[str, Row] = view.value("shapes", gpu, mode) or {}
-    families = [each for each in FAMILIES if any(each in row["cells"] for row in cases.values())]
+    families = in_order({family for row in cases.values() for family in row["cells"]})
     groups: dict[str, list[View]] = {}
     for case, row in cases.items():
         groups.setdefault(row["op"], []).append(_row(row, families, at_shapes.at(case), shown, dtypes))
     ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), operator_title(pair[0]).lower()))
     return {
-        "families": [FAMILIES[each] for each in families],
+        "families": [heading(each) for each in families],
         "tally": _tally(view.at("tallies", gpu, mode)),
         "calls_only": _calls_only(view.at("tallies", gpu, mode)),
         "other_modes": _leader_in_other_modes(view.at("tallies", gpu), mode),
@@ -134,7 +134,7 @@ def _counts(tally: DataView) -> Sentence:
 
 def _tally(tallies: DataView) -> Sentence:
     """'lab (Triton) 43, perhaps 71, of 80': of those who are the best or tied with it most often."""
-    told = ((f"{FAMILIES[family]} ", *_counts(tallies.at(family))) for family in _leading(tallies)[:MOST_TOLD])
+    told = ((f"{heading(family)} ", *_counts(tallies.at(family))) for family in _leading(tallies)[:MOST_TOLD])
     return joined(told, "; ")
 
 
@@ -145,7 +145,7 @@ def _calls_only(tallies: DataView) -> Sentence:
         return ()
     at = tallies.at(leading[0])
     rest = " of the {level} of {name} no other rival was timed than PyTorch's own calls."
-    return sentence(at, "At {calls_only}" + rest.replace("{name}", FAMILIES[leading[0]]))
+    return sentence(at, "At {calls_only}" + rest.replace("{name}", heading(leading[0])))
 
 
 def _leader_in_other_modes(by_mode: DataView, mode: str) -> Sentence:
@@ -155,7 +155,7 @@ def _leader_in_other_modes(by_mode: DataView, mode: str) -> Sentence:
         return ()
     others = [each for each in by_mode.value() if each != mode and leading[0] in by_mode.value(each)]
     told = ((f"{MODES_WITHIN[other]} ", *_counts(by_mode.at(other, leading[0]))) for other in others)
-    return (f"{FAMILIES[leading[0]]} ", *joined(told, "; "), ".") if others else ()
+    return (f"{heading(leading[0])} ", *joined(told, "; "), ".") if others else ()
 
 
 def _row(row: Row, families: Sequence[str], view: DataView, shown: Mapping[str, str], dtypes: Sequence[str]) -> View:
@@ -210,7 +210,7 @@ def rows_table(shapes: Shapes) -> Iterable[tuple[Any, ...]]:
     for row in rows_of(shapes):
         for family, cell in row["cells"].items():
             yield (
-                row["gpu"], row["mode"], row["op"], shape_text(row), row["dtype"], FAMILIES[family], cell["profile"],
+                row["gpu"], row["mode"], row["op"], shape_text(row), row["dtype"], heading(family), cell["profile"],
                 cell["p50_seconds"], cell["call"], cell.get("times_fastest", 1.0),
                 cell.get("quotient_of_medians"), row["experiment"], row["digest"],
             )  # fmt: skip

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from lab.definition.families import FAMILIES
+from lab.definition.families import heading, in_order
 from lab.website import format
 from lab.website.data.overview import Shapes
 from lab.website.data.standing_words import doubt
@@ -52,8 +52,10 @@ def answers_script(shapes: Shapes, shown: Mapping[str, str]) -> str:
         number = snippets.setdefault((found.install, found.code, found.where), len(snippets)) if found else -1
         line = comment(row["experiment"], row["case"], row["op"], shape_text(row), found.inputs) if found else ""
         rows.append(_answer(row, row_page(row, shown), number, sizes.setdefault(line, len(sizes))))
+    families = {family for row in rows_of(shapes) for family in row["cells"]}
     whole = {
-        "families": FAMILIES, "modes": mode_titles(shapes), "snippets": list(snippets), "sizes": list(sizes),
+        "families": {family: heading(family) for family in in_order(families)},
+        "modes": mode_titles(shapes), "snippets": list(snippets), "sizes": list(sizes),
         "axes": {operator_title(op): axes(op) for op in sorted({row["op"] for row in rows_of(shapes)}) if axes(op)},
         "columns": Answer._fields, "rows": rows,
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from lab.definition.families import family_of
+from lab.definition.families import families_of
 from lab.definition.plan import PlannedCase
 from lab.verdict.cells import SCOPE
 from lab.verdict.judge import EQUIVALENCE_MARGIN
@@ -103,7 +103,7 @@ def _comparison(case: PlannedCase, view: DataView, scope: str, fastest: str, nam
 
 def _word_of_fastest(item: Judged, fastest: str, rivals_here: Mapping[str, Rival]) -> StandingWord:
     """By those of other families, as in the grid: a variant of its own does not contest its place."""
-    families = {profile.name: family_of(profile) for profile in item.plan.profiles}
+    families = families_of(item.plan)
     others = {name: rival.word for name, rival in rivals_here.items() if name != fastest}
     contesting = [word for name, word in others.items() if families[name] != families[fastest]]
     return word_of_fastest(contesting or others.values())

@@ -30,7 +30,11 @@ def trust_pages(context: SiteContext) -> Iterator[Output]:
     """trust/index.html, its data and its tables as CSV; a preview of one run has none."""
     if context.trust:
         page = trust_page(context.trust, runs_with_known_answers(context.trust, outlines(context).published))
-        yield Document(path="trust/index.html", template="trust.html", view={**page, "log": _log(context)})
+        yield Document(
+            path="trust/index.html",
+            template="trust.html",
+            view={**page, "log": _log(context), "experiments": {item.name for item in context.current}},
+        )
         yield Attachment(path="trust/data.json", content=json_text(context.trust))
         parts = (*page["face"], *page["folded"])
         yield from (csv_file(part["csv"], f"trust/{part['anchor']}.csv") for part in parts)
