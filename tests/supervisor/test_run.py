@@ -40,6 +40,7 @@ from lab.evidence.record import (
     SweepStart,
     Watch,
 )
+from lab.evidence.source import source_digest, timed_digest
 from lab.supervisor.run import run
 from lab.supervisor.worker_process import LOG_BYTES
 
@@ -574,6 +575,7 @@ def test_a_directory_that_holds_a_plan_only_is_begun_anew(tmp_path: Path) -> Non
         measure(other, directory)
     (start,) = journal.read(directory / "nothing-measured.jsonl").records
     assert isinstance(start, RunStart)
+    assert (start.source_digest, start.timed_digest) == (source_digest(), timed_digest())
     assert start.plan_digest == other.digest
 
 
