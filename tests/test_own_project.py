@@ -121,6 +121,9 @@ def test_from_nothing_to_a_published_page_and_a_red_gate(place: OwnProject) -> N
     assert "lab benchmark --run-id" in re.sub("<[^>]*>", "", page)
     assert not re.search(r"\./scripts/|\.venv/bin/", page)
     assert "Mine: kernel evidence</title>" in page
+    front = (place.project / "site" / "index.html").read_text()
+    assert "Which implementation is fastest at your shape" in front
+    assert "No run has been published" not in front
     assert "0 differences" in place.lab("verify").replace("no differences", "0 differences")
 
     # How a real run is judged depends on how busy this machine is; these two runs never happened.

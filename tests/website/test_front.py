@@ -337,6 +337,15 @@ def test_of_experiments_with_the_same_shape_the_grid_has_the_one_with_the_most_i
     assert set(shown["cells"]) == {"lab-triton", "compile", "liger", "fused", "eager"}
 
 
+def test_profiles_that_stand_for_themselves_are_in_the_grid_only_where_there_is_nothing_else():
+    known = winners(measured(TIMES), [])
+    mine = [
+        row | {"case": f"mine-{row['case']}", "best": "shifted", "cells": {"plain": {}, "shifted": {}}} for row in known
+    ]
+    assert set(grid(mine)["H100"]["graph"]) == {row["case"] for row in mine if row["mode"] == "graph"}
+    assert grid([*mine, *known]) == grid(known)
+
+
 def test_repeated_runs_of_the_same_source_give_the_range_and_one_run_its_sweeps():
     item = measured(TIMES)
     slower = measured({name: seconds * 1.5 for name, seconds in TIMES.items()})

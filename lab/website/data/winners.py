@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from lab.definition.claim_words import claim_sentence
 from lab.definition.experiment import CEILINGS
-from lab.definition.families import in_order
+from lab.definition.families import FAMILIES, in_order
 from lab.definition.plan import PlannedCase
 from lab.definition.search import is_search
 from lab.verdict.judge import EQUIVALENCE_MARGIN
@@ -115,9 +115,15 @@ def winners(item: Judged, history: Sequence[Judged]) -> list[Row]:
 
 
 def grid(rows: Iterable[Row]) -> dict[str, dict[str, dict[str, Row]]]:
-    """By GPU, call mode and case; of several experiments the row with the most implementations, then the newest."""
+    """By GPU, call mode and case; of several experiments the row with the most implementations, then the newest.
+
+    Profiles that stand for themselves would be columns of their own experiment alone: where others compare known
+    implementations, their rows are left out.
+    """
+    every = list(rows)
+    known = [row for row in every if row["best"] in FAMILIES]
     best: dict[tuple[str, str, str], Row] = {}
-    for row in rows:
+    for row in known or every:
         key = (row["gpu"], row["mode"], row["case"])
         if key not in best or _worth(row) > _worth(best[key]):
             best[key] = row
