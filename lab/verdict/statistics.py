@@ -267,6 +267,12 @@ def _least_step(ordered: Floats) -> float:
     return float(steps.min()) if steps.size else 0.0
 
 
+MOST_PLACES = 4
+
+
 def per_cent(share: float, places: int = 0) -> str:
-    """'20 %', and with one place '1.3 %': with a space, as in all that authors write."""
+    """'20 %', and with one place '1.3 %': with a space, as in all that authors write. What is less than a whole has as
+    many places as it takes not to read as one."""
+    while share < 1 and places < MOST_PLACES and f"{100 * share:.{places}f}".startswith("100"):
+        places += 1
     return f"{100 * share:.{places}f} %"

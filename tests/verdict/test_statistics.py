@@ -11,6 +11,7 @@ from lab.verdict.statistics import (
     Speedup,
     geometric_mean,
     latency,
+    per_cent,
     quantum,
     speedup,
     t_half_width,
@@ -231,3 +232,13 @@ def test_an_interval_of_another_confidence_is_as_much_wider_as_students_quantile
 def test_the_geometric_mean_of_a_ratio_and_its_inverse_is_one() -> None:
     assert geometric_mean([4.0, 0.25]) == pytest.approx(1.0)
     assert geometric_mean([1.0, 8.0]) == pytest.approx(math.sqrt(8))
+
+
+def test_what_is_less_than_a_whole_never_reads_as_one() -> None:
+    assert [per_cent(share, 1) for share in (1.0, 11_999 / 12_000, 0.9994, 0.013)] == [
+        "100.0 %",
+        "99.99 %",
+        "99.9 %",
+        "1.3 %",
+    ]
+    assert per_cent(0.996) == "99.6 %"
