@@ -4,7 +4,7 @@ import json
 import os
 import pickle
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -42,12 +42,23 @@ def load_experiments() -> tuple[Experiment, ...]:
         try:
             experiment = each.definition() if isinstance(each, Draft) else each
             if made.setdefault(experiment.name, experiment) is not experiment:
-                raise DefinitionError(f"{project().experiments}: two experiments are called {experiment.name!r}")
+                files = " and ".join(_files_with(experiment.name, modules))
+                raise DefinitionError(f"{files}: two experiments are called {experiment.name!r}; rename one")
         except DefinitionError as mistake:
             mistakes.append(str(mistake))
     if mistakes:
         raise DefinitionError("\n".join(mistakes))
     return tuple(made.values())
+
+
+def _files_with(name: str, modules: Iterable[ModuleType]) -> list[str]:
+    """The files that define an experiment of this name; the folder where none is known."""
+    found = [
+        str(module.__file__)
+        for module in modules
+        if any(isinstance(value, (Experiment, Draft)) and value.name == name for value in vars(module).values())
+    ]
+    return found or [str(project().experiments)]
 
 
 def file_of(name: str) -> str:

@@ -38,6 +38,7 @@ from lab.errors import DefinitionError
 from lab.kernels.traffic import Traffic
 from lab.suggest import did_you_mean
 
+WITHOUT_DATA = "it is called on tensors without data (device meta), to count the bytes; give traffic= if it cannot be"
 Shape = tuple[int, ...]
 Inputs = Callable[..., tuple[Any, ...]]
 
@@ -291,7 +292,8 @@ class Draft:
         return Traffic(read_bytes=read_bytes, written_bytes=written_bytes, flops=int(self.flops * elements))
 
     def _sizes(self, shape: Shape, itemsize: int) -> tuple[int, int]:
-        """Bytes of the inputs, and of the results in the dtype of the first of them; nothing is computed."""
+        """Bytes of the inputs, and of the results in the dtype of the first of them; nothing is computed.
+        DefinitionError where the reference cannot take the inputs."""
         import torch
 
         dtype = getattr(torch, next(name for name, size in ITEMSIZES.items() if size == itemsize))
@@ -301,7 +303,10 @@ class Draft:
         except RuntimeError:  # this device has no generator, for example
             made = inputs(shape, dtype, "cpu", 0)
             arguments = tuple(item.to("meta") if isinstance(item, torch.Tensor) else item for item in made)
-        result = self.reference(*arguments)
+        try:
+            result = self.reference(*arguments)
+        except Exception as problem:
+            raise DefinitionError(f"reference fails with {type(problem).__name__}: {problem}; {WITHOUT_DATA}") from None
         results = result if isinstance(result, tuple) else (result,)
         tensors = [item for item in arguments if isinstance(item, torch.Tensor)]
         return sum(t.numel() * t.element_size() for t in tensors), sum(t.numel() * itemsize for t in results)

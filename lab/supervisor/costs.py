@@ -20,10 +20,12 @@ WIDTH = 34
 def where_time_went(
     records: Sequence[Record], *, wall_seconds: float, ahead_seconds: float, profiling_seconds: float, resumed: bool
 ) -> Iterator[str]:
-    """One line a stage. Seconds of stages are those of the worker processes, which load at the same time."""
+    """One line a stage. Seconds of stages are those of all worker processes, which load at the same time; those of
+    before the run was resumed are among them."""
     finishes = [record for record in records if isinstance(record, SweepFinish)]
-    before = "; what the run cost before it was resumed is not known" if resumed else ""
-    yield f"time: {wall_seconds:.1f} s now, in {len(finishes)} worker processes{before}"
+    since, earlier = (" since it was resumed", ", earlier ones included") if resumed else ("", "")
+    workers = f"{len(finishes)} worker process{'es' if len(finishes) != 1 else ''}"
+    yield f"time: {wall_seconds:.1f} s{since}; in seconds of {workers} together{earlier}:"
     rows = {"compiling ahead": ahead_seconds, **_stages(finishes), "counters and instruments": profiling_seconds}
     for name, seconds in rows.items():
         if seconds >= 0.05:

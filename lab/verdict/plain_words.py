@@ -5,7 +5,7 @@ The rules' own names ("supported", "rerun-noise", …) stay in data, in CSV file
 
 from collections.abc import Iterable
 
-from lab.verdict.judge import CLEAR_AS_SHOWN, EQUIVALENCE_MARGIN, UNANIMOUS, Status, Verdict, is_tie
+from lab.verdict.judge import CLEAR_AS_SHOWN, EQUIVALENCE_MARGIN, RANKED, Status, Verdict, is_tie
 
 FASTER, TIE, SLOWER = "faster", "tie", "slower"
 HOLDS, FAILS, MIXED = "holds", "does not hold", "mixed"
@@ -52,7 +52,7 @@ def case_word(
     if low is None or high is None:
         instead = (word for each, word in INSTEAD.items() if each in mark.split(", "))
         return next(instead, STATUS_WORDS[status])
-    if UNANIMOUS in mark.split(", ") and low <= 1 <= high:
+    if RANKED in mark.split(", ") and low <= 1 <= high:
         return STATUS_WORDS[status]
     return _speed(status, low, high)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lab.definition.experiment import CEILINGS
-from lab.verdict.judge import FEWEST_UNANIMOUS, Status
+from lab.verdict.judge import FEWEST_RANKED, Status
 from lab.verdict.pooled import Seen, board_count, by_place
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import Speedup, wilson
@@ -125,7 +125,7 @@ def _kind(experiment: str, one: Seen, other: Seen) -> Kind:
     if not (one.compiled or other.compiled):
         return Kind.FIXED
     fewest = min(len(each.speedup.sweep_ratios) for each in (one, other))
-    return Kind.FRESH if fewest >= FEWEST_UNANIMOUS else Kind.FEWER
+    return Kind.FRESH if fewest >= FEWEST_RANKED else Kind.FEWER
 
 
 def runs_of_one_source(runs: Sequence[RunResult]) -> tuple[RunsOfOneSource, ...]:

@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain, combinations_with_replacement
 from statistics import NormalDist, median
 
 import numpy as np
@@ -198,6 +198,27 @@ def _mean(values: Floats) -> np.float64:
 def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
     """How many standard errors the Student interval of that confidence reaches to either side."""
     return float(stdtrit(freedom, 0.5 + confidence / 2))
+
+
+def rank_interval(values: Sequence[float], chance: float) -> tuple[float, float]:
+    """Beyond each end the centre of the values lies with at most this chance, however far off some of them are. It is
+    Wilcoxon's signed-rank test turned into an interval (Hodges and Lehmann 1963), and takes the values to scatter alike
+    on both sides of their centre. Infinite where there are too few."""
+    least = _least_ranks(len(values), chance)
+    if least is None:
+        return -math.inf, math.inf
+    averages = sorted((one + other) / 2 for one, other in combinations_with_replacement(values, 2))
+    return averages[least], averages[-1 - least]
+
+
+@functools.cache
+def _least_ranks(count: int, chance: float) -> int | None:
+    """The largest sum of ranks that at most this share of all choices of signs leaves to one side, if there is one."""
+    ways = [1]  # by sum of ranks, in how many choices of the ranks so far
+    for rank in range(1, count + 1):
+        ways = [a + b for a, b in zip(ways + [0] * rank, [0] * rank + ways, strict=True)]
+    within = [total for total in accumulate(ways) if total <= chance * 2**count]
+    return len(within) - 1 if within else None
 
 
 def quantum(sweeps: Sequence[Rounds]) -> float:

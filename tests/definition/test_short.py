@@ -217,3 +217,10 @@ def test_two_baselines_and_a_claim_against_itself_are_refused() -> None:
     made = sound()
     made.claim("plain", by=1.5)
     assert refused(made) == ["claim('plain'): it is compared with itself; accepted is another of ['plain', 'twice']"]
+
+
+def test_a_reference_that_fails_is_named_and_not_the_traffic_that_follows_from_it() -> None:
+    made = sound(reference=lambda x: x.no_such_method())
+    said, *_ = mistakes(made.definition())
+    assert "reference fails with AttributeError: " in said
+    assert "give traffic= if it cannot be" in said

@@ -279,7 +279,7 @@ def test_a_profile_that_crashes_its_process_twice_is_not_run_again(toyshop: Path
     assert len(others) == 2 * 3 * 2
     assert len({cell.process for cell in others if cell.sweep == 1}) == 1
     text = "\n".join(said)
-    assert re.search(r"^time: [\d.]+ s now, in 2 worker processes$", text, re.MULTILINE)
+    assert re.search(r"^time: [\d.]+ s; in seconds of 2 worker processes together:$", text, re.MULTILINE)
     assert re.search(r"^  loading, several workers at once +[\d.]+ s$", text, re.MULTILINE)
 
 
@@ -433,7 +433,10 @@ def test_the_same_command_resumes_with_what_is_missing(interrupted: Interrupted)
     assert {c.outcome for c in cells_of(records)} == {"measured"}
     assert isinstance(records[-1], RunFinish)
     assert (records[-1].wall_seconds, records[-1].profiling_seconds) == (None, None)
-    assert "what the run cost before it was resumed is not known" in interrupted.resume_output
+    assert re.search(
+        r"s since it was resumed; in seconds of \d+ worker processes together, earlier ones included:",
+        interrupted.resume_output,
+    )
     assert interrupted.at_last.damages == ()
 
 

@@ -1,5 +1,6 @@
 """Samples → percentiles and intervals, against numbers worked out by hand and by simulation."""
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from lab.verdict.statistics import (
     latency,
     per_cent,
     quantum,
+    rank_interval,
     speedup,
     t_half_width,
 )
@@ -242,3 +244,25 @@ def test_what_is_less_than_a_whole_never_reads_as_one() -> None:
         "1.3 %",
     ]
     assert per_cent(0.996) == "99.6 %"
+
+
+def test_the_interval_by_ranks_is_that_of_the_signed_rank_test() -> None:
+    """Its ends are where the test, asked of all choices of signs, turns."""
+    values = [0.3, -0.1, 0.9, 0.45, 0.2, 0.62, 2.5, 0.51, 0.33]
+
+    def chance_above(centre: float) -> float:
+        from_centre = sorted((value - centre for value in values), key=abs)
+        against = sum(rank for rank, value in enumerate(from_centre, 1) if value < 0)
+        choices = itertools.product((0, 1), repeat=len(values))
+        return float(np.mean([sum(rank * sign for rank, sign in enumerate(signs, 1)) <= against for signs in choices]))
+
+    low, high = rank_interval(values, 0.006)
+    assert chance_above(low - 1e-9) <= 0.006 < chance_above(low + 1e-9)
+    assert rank_interval([-value for value in values], 0.006) == (-high, -low)
+    assert rank_interval(values[:7], 0.006) == (-math.inf, math.inf)
+
+
+def test_the_interval_by_ranks_holds_the_centre_as_often_as_it_says() -> None:
+    dice = np.random.default_rng(3)
+    lows = [rank_interval(list(dice.standard_t(2, 9)), 0.006)[0] for _ in range(20_000)]
+    assert np.mean([low > 0 for low in lows]) == pytest.approx(3 / 512, abs=0.0015)

@@ -1,6 +1,7 @@
 """Published times and speed-ups, computed a second time from the raw samples and compared."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +23,7 @@ SMALLEST_HALF_WIDTH = 0.001
 STEP_SHARE = 0.78
 RESOLUTION_SECONDS = 1e-10
 NORMAL_QUANTILE = 1.96
-FEWEST_UNANIMOUS = 9
+FEWEST_RANKED, RANK_CHANCE = 9, 0.006
 SESSION_SHARE = 0.40
 SESSION_FLOOR, BUSY_SESSION_FLOOR, FEW_OPERATIONS = 0.0015, 0.0060, 100.0
 DRAW_SPREAD = 0.10
@@ -110,17 +111,30 @@ def deciding(ratio: float, low: float, high: float, sweeps: int) -> tuple[float,
     return ratio * math.exp(-half), ratio * math.exp(half)
 
 
-def of_all_sweeps(
+def by_ranks(
     effects: Sequence[float], session_floor: float, control: tuple[float, float], one_draw: bool
 ) -> tuple[float, float]:
-    """The thresholds that every sweep reaches, and that none reaches, by more than boards differ. One choice of an
-    autotuner that served all sweeps is no agreement."""
+    """The thresholds that the sweeps reach by a signed-rank test, and that they are below, by more than boards differ.
+    One choice of an autotuner that served all sweeps is no agreement."""
     sweeps = len(effects)
-    if sweeps < FEWEST_UNANIMOUS or one_draw:
+    if sweeps < FEWEST_RANKED or one_draw:
         return 0.0, math.inf
     shown = NORMAL_QUANTILE * session_floor + max(0.0, abs(control[0]) - control[1])
     boards = shown * student_quantile(sweeps - 1, DECIDING) / student_quantile(sweeps - 1)
-    return math.exp(min(effects) - boards), math.exp(max(effects) + boards)
+    averages = sorted((one + other) / 2 for number, one in enumerate(effects) for other in effects[number:])
+    left = _ranks_left(sweeps)
+    return math.exp(averages[left] - boards), math.exp(averages[-1 - left] + boards)
+
+
+def _ranks_left(sweeps: int) -> int:
+    """The largest sum of ranks that chance leaves to one side no more often than the rules allow."""
+    sums = Counter({0: 1})
+    for rank in range(1, sweeps + 1):
+        sums += Counter({total + rank: ways for total, ways in sums.items()})
+    seen, left = 0, -1
+    while (seen := seen + sums[left + 1]) <= RANK_CHANCE * 2**sweeps:
+        left += 1
+    return left
 
 
 def student_half_width(values: Sequence[float]) -> float:
@@ -186,7 +200,7 @@ class Again:
     low: float
     high: float
     deciding: tuple[float, float]
-    of_all_sweeps: tuple[float, float]
+    by_ranks: tuple[float, float]
     sweeps: tuple[float, float]  # the lowest and highest ratio
 
 
@@ -244,7 +258,7 @@ def _speedup(result: ExperimentResult, claim: PlannedClaim, case: str, step_seco
         low=low,
         high=high,
         deciding=deciding(ratio, low, high, len(slow)),
-        of_all_sweeps=of_all_sweeps(effects, floor, control, one_draw),
+        by_ranks=by_ranks(effects, floor, control, one_draw),
         sweeps=(math.exp(min(effects)), math.exp(max(effects))),
     )
 
@@ -310,9 +324,9 @@ def _compare(
 
 
 def _at_odds(status: str, again: Again, threshold: float, place: str, at: Iterable[str]) -> Iterator[Mismatch]:
-    """A verdict that neither the interval that decides nor all sweeps bear, and an open one where both decide, whatever
-    the rules are in detail."""
-    low, high = max(again.deciding[0], again.of_all_sweeps[0]), min(again.deciding[1], again.of_all_sweeps[1])
+    """A verdict that neither the interval that decides nor the ranks of the sweeps bear, and an open one where interval
+    and sweeps decide, whatever the rules are in detail."""
+    low, high = max(again.deciding[0], again.by_ranks[0]), min(again.deciding[1], again.by_ranks[1])
     supported = status == "supported" and low < threshold * (1 - ROUNDING)
     refuted = status == "refuted" and high > threshold * (1 + ROUNDING)
     above = again.deciding[0] > threshold * (1 + ROUNDING) and again.sweeps[0] >= threshold
