@@ -53,7 +53,7 @@
 
   function ties(row) {
     var held = row.ties.map(name), last = held.pop();
-    return (last ? ", a tie with " + (held.length ? held.join(", ") + " and " : "") + last : row.doubt ? ", the lowest median" : ", the fastest") + (row.doubt ? ", " + row.doubt : "");
+    return ", " + (last ? "a tie with " + (held.length ? held.join(", ") + " and " : "") + last : row.doubt || "the fastest");
   }
 
   function called(row) { return row.title + " " + row.shape + " " + row.dtype; }

@@ -24,8 +24,8 @@ def where_time_went(
     before the run was resumed are among them."""
     finishes = [record for record in records if isinstance(record, SweepFinish)]
     since, earlier = (" since it was resumed", ", earlier ones included") if resumed else ("", "")
-    workers = f"{len(finishes)} worker process{'es' if len(finishes) != 1 else ''}"
-    yield f"time: {wall_seconds:.1f} s{since}; in seconds of {workers} together{earlier}:"
+    workers = f" of {len(finishes)} worker processes together" if len(finishes) > 1 else ""
+    yield f"time: {wall_seconds:.1f} s{since}; in seconds{workers}{earlier}:"
     rows = {"compiling ahead": ahead_seconds, **_stages(finishes), "counters and instruments": profiling_seconds}
     for name, seconds in rows.items():
         if seconds >= 0.05:

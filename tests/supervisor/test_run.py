@@ -433,10 +433,7 @@ def test_the_same_command_resumes_with_what_is_missing(interrupted: Interrupted)
     assert {c.outcome for c in cells_of(records)} == {"measured"}
     assert isinstance(records[-1], RunFinish)
     assert (records[-1].wall_seconds, records[-1].profiling_seconds) == (None, None)
-    assert re.search(
-        r"s since it was resumed; in seconds of \d+ worker processes together, earlier ones included:",
-        interrupted.resume_output,
-    )
+    assert re.search(r"s since it was resumed; in seconds.*, earlier ones included:", interrupted.resume_output)
     assert interrupted.at_last.damages == ()
 
 
