@@ -79,7 +79,7 @@ def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
     operator, dtype = case.operator, getattr(torch, case.dtype)
     try:
         sets = [operator.inputs(case.shape, dtype, device, seed) for seed in SEEDS]
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         return "failed", f"inputs: {fault(problem)}"
     try:
         with torch.no_grad():

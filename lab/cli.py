@@ -37,9 +37,6 @@ class Version(argparse.Action):
         parser.exit()
 
 
-RESUMED = ("benchmark", "run", "tune", "zoo")  # commands that go on from what they measured
-
-
 def parser() -> argparse.ArgumentParser:
     top = Parser(prog="lab", description="Measure, track, judge and publish GPU-kernel claims.")
     top.add_argument("--version", action=Version, nargs=0, help="print the version of the lab and stop")
@@ -79,10 +76,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"lab: {in_words(refusal)}")
         return 2
     except KeyboardInterrupt:
-        kept = "; what was measured is kept, and the same command goes on from there" if given[0] in RESUMED else ""
+        kept = "; what was measured is kept, and the same command goes on from there" if _resumes(given) else ""
         print(f"\nlab: stopped{kept}", file=sys.stderr)
         return 130
     return status
+
+
+def _resumes(given: Sequence[str]) -> bool:
+    """Whether this command, given again, goes on from what it measured: its run keeps its name."""
+    named = any(word.partition("=")[0] == "--run-id" for word in given)
+    return named and given[0] in ("benchmark", "run", "tune", "zoo")
 
 
 def _drop_output() -> None:

@@ -88,6 +88,26 @@ def test_a_kernel_that_ends_the_process_is_named_before_it_does(tmp_path: Path) 
     assert done.stdout.splitlines()[-1].split()[-1] == "leaving"
 
 
+def test_a_kernel_that_raises_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "mine.py").write_text(
+        "import lab\n"
+        "mine = lab.experiment('doubling', shapes=[(4, 8)], reference=lambda x: 2 * x.double())\n"
+        "mine.profile('plain', lambda x: x + x, baseline=True)\n"
+        "def unlucky(x):\n"
+        "    raise ValueError('no luck')\n"
+        "mine.profile('unlucky', unlucky)\n"
+        "mine.claim('unlucky')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "lab.cli", "check"], capture_output=True, text=True, check=False, cwd=tmp_path,
+        env=child_environment() | {"LAB_PROJECT": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1].endswith("failed: ValueError: no luck (mine.py, line 5)")
+
+
 def test_a_kernel_that_asks_to_exit_has_failed() -> None:
     def leave(x: Tensor) -> Tensor:
         raise SystemExit(7)

@@ -1,13 +1,23 @@
 """Which project the lab works for, and where everything of it lies."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from lab.cli import main
 from lab.errors import DefinitionError
-from lab.evidence.source import ROOT, project_code, source_digest, uncommitted
+from lab.evidence.source import (
+    ROOT,
+    child_environment,
+    commit_digest,
+    project_code,
+    source_digest,
+    timed_digest,
+    uncommitted,
+)
 from lab.project import Settings, project
 from lab.starter import start_project
 
@@ -93,17 +103,43 @@ def test_the_measured_source_of_a_project_is_all_of_its_code_and_the_installed_l
 
 
 def test_an_environment_that_git_does_not_ignore_is_no_source(mine: Path) -> None:
-    for name in ("bench/gelu.py", "venv/lib/torch/gelu.py", "venv/pyvenv.cfg"):
+    for name in ("bench/gelu.py", "bench/größe.py", "venv/lib/torch/gelu.py", "venv/pyvenv.cfg"):
         (mine / name).parent.mkdir(parents=True, exist_ok=True)
         (mine / name).write_text("1\n")
     for arguments in (("init", "--quiet"), ("add", "bench"), ("commit", "--quiet", "--message", "mine")):
         identity = ("-c", "user.name=A Tester", "-c", "user.email=tester@example.org", "-c", "commit.gpgsign=false")
         subprocess.run(["git", "-C", str(mine), *identity, *arguments], check=True)
-    assert project_code(mine) == ["bench/gelu.py"]
+    assert project_code(mine) == ["bench/gelu.py", "bench/größe.py"]
     assert uncommitted(mine) == []
     (mine / "bench/gelu.py").write_text("2\n")
     (mine / "bench/more.py").write_text("1\n")
     assert uncommitted(mine) == ["bench/gelu.py", "bench/more.py"]
+
+
+def test_a_project_whose_files_git_names_and_keeps_in_its_own_way_is_found_in_its_commit(mine: Path) -> None:
+    """Links are kept as where they lead, and an environment that was committed is no source in either."""
+    for name in ("bench/gelu.py", "bench/größe.py", "env/pyvenv.cfg", "env/lib/torch.py"):
+        (mine / name).parent.mkdir(parents=True, exist_ok=True)
+        (mine / name).write_text("1\n")
+    (mine / "bench" / "linked.py").symlink_to("gelu.py")
+    (mine / os.fsdecode(b"odd-\xff.txt")).write_text("1\n")
+    identity = ("-c", "user.name=A Tester", "-c", "user.email=tester@example.org", "-c", "commit.gpgsign=false")
+    for arguments in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "--message", "mine")):
+        subprocess.run(["git", "-C", str(mine), *identity, *arguments], check=True)
+    assert project_code(mine) == ["bench/gelu.py", "bench/größe.py", "bench/linked.py"]
+    assert uncommitted(mine) == []
+    assert commit_digest("HEAD", mine) == source_digest(mine)
+
+
+def test_a_folder_of_the_project_that_is_named_as_the_labs_is_timed(
+    mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(mine.parent))
+    (mine / "lab" / "evidence").mkdir(parents=True)
+    (mine / "lab" / "evidence" / "kernels.py").write_text("1\n")
+    before = timed_digest(mine)
+    (mine / "lab" / "evidence" / "kernels.py").write_text("2\n")
+    assert timed_digest(mine) != before
 
 
 @pytest.mark.parametrize("text", ["[tool.kernel-evidence-lab]\nexperimnts = 'x'\n", "[tool.kernel-evidence-lab\n"])
@@ -114,3 +150,30 @@ def test_settings_that_cannot_be_read_end_every_command_with_one_line(
     monkeypatch.setenv("LAB_PROJECT", str(tmp_path))
     assert main(["list"]) == 2
     assert capsys.readouterr().err.startswith(f"lab: {tmp_path / 'pyproject.toml'}")
+
+
+def test_a_plan_names_what_is_not_committed(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
+    (tmp_path / "experiments").mkdir()
+    mine = tmp_path / "experiments" / "mine.py"
+    mine.write_text(
+        "import lab\n"
+        "mine = lab.experiment('doubling', shapes=[(4, 8)], reference=lambda x: 2 * x.double())\n"
+        "mine.profile('plain', lambda x: x + x, baseline=True)\n"
+        "mine.profile('twice', lambda x: 2 * x)\n"
+        "mine.claim('twice')\n"
+    )
+    identity = ("-c", "user.name=A Tester", "-c", "user.email=tester@example.org", "-c", "commit.gpgsign=false")
+    for arguments in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "--message", "mine")):
+        subprocess.run(["git", "-C", str(tmp_path), *identity, *arguments], check=True)
+
+    def planned() -> str:
+        command = [sys.executable, "-m", "lab.cli", "plan", "--device", "cpu", "--sweeps", "2"]
+        environment = child_environment() | {"LAB_PROJECT": str(tmp_path)}
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment).stdout
+
+    clean = planned()
+    assert "not committed" not in clean
+    assert "no verdicts: 3 sweeps are needed to judge" in clean
+    mine.write_text(f"{mine.read_text()}\n# changed\n")
+    assert "cannot be published yet: not committed: experiments/mine.py; commit, then measure" in planned()

@@ -22,6 +22,7 @@ FAMILIES = {
     "eager": "PyTorch, several calls",
     "other": "other",
 }
+PROFILE = "profile "  # before the name of one that stands for itself
 PACKAGES = {"liger_kernel": "liger", "quack": "quack", "flash_attn": "fa4"}  # by the name that is imported
 WRITTEN_OUT = ("baseline", "eager", "math", "dequantised")  # in the names of profiles of several PyTorch operations
 ONE_CALL = "PyTorch's default"  # the title of one that is a single operation, though its name says baseline
@@ -29,13 +30,13 @@ LIBRARY = ("torch", "sdpa")  # at the beginning of the names of PyTorch's own ca
 
 
 def families_of(plan: PlannedExperiment) -> dict[str, str]:
-    """By profile a key of FAMILIES; where all are of one family, as in most people's projects, the profile's name."""
+    """By profile a key of FAMILIES; where all are of one family, as in most people's projects, 'profile NAME'."""
     families = {profile.name: _family_of(profile) for profile in plan.profiles}
-    return families if len(set(families.values())) > 1 else {name: name for name in families}
+    return families if len(set(families.values())) > 1 else {name: f"{PROFILE}{name}" for name in families}
 
 
 def heading(family: str) -> str:
-    return FAMILIES.get(family, family)
+    return FAMILIES.get(family, family.removeprefix(PROFILE))
 
 
 def in_order(families: Iterable[str]) -> list[str]:

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from lab.errors import EvidenceError
@@ -19,6 +19,7 @@ MEASURED = ("lab/quantities.py", *(f"lab/{stage}/*.py" for stage in STAGES), "py
 MEASURED_BEFORE = (*MEASURED, "lab/*.py", "lab/verdict/*.py")
 # Of these none changes what is timed, or how. Runs that differ here alone are repeats of one another.
 NOT_TIMED = ("lab/definition/", "lab/profiler/", "lab/evidence/", "lab/quantities.py", "pyproject.toml")
+MAKES_INPUTS = "lab/definition/short.py"  # of the experiments that do not make their own
 # Here at any depth: an experiment may be a package of packages, and bring CUDA sources of its own.
 DEEP, CODE_FILES = ("lab/kernels/", "experiments/"), (".py", ".cu", ".cuh", ".h", ".cpp", ".ptx")
 NOT_MEASURED = ("experiments/audits/", "experiments/decisions/", "experiments/evidence/")
@@ -63,10 +64,15 @@ def timed_digest(root: Path | None = None) -> str:
 
     By it runs are told to be repeats; `source_digest` tells their commit.
     """
-    measured = _measured_in(root or project().root)
-    return _digest(
-        {path: blob for path, blob in measured.items() if not path.removeprefix(INSTALLED).startswith(NOT_TIMED)}
-    )
+    root = root or project().root
+    labs_own = "" if _holds_the_lab(root) else INSTALLED
+    kept = {path: blob for path, blob in _measured_in(root).items() if _is_timed(path, labs_own)}
+    return _digest(kept)
+
+
+def _is_timed(path: str, labs_own: str) -> bool:
+    name = path.removeprefix(labs_own)
+    return not (path.startswith(labs_own) and name.startswith(NOT_TIMED)) or name == MAKES_INPUTS
 
 
 def _measured_in(root: Path) -> dict[str, str]:
@@ -74,7 +80,7 @@ def _measured_in(root: Path) -> dict[str, str]:
     if _holds_the_lab(root):
         blobs = _measured_below(root)
     else:
-        blobs = _installed_lab() | {name: _blob_id((root / name).read_bytes()) for name in project_code(root)}
+        blobs = _installed_lab() | {name: _blob_id(_content(root / name)) for name in project_code(root)}
     if handed := os.environ.get(HANDED_OVER):  # no commit has it, and so it is never taken for one that has
         blobs["handed over"] = _blob_id(Path(handed).read_bytes())
     return blobs
@@ -89,7 +95,8 @@ def commit_digest(commit: str, root: Path | None = None) -> str:
 def _tree(commit: str, root: Path) -> dict[str, str]:
     """Git blob ids of a commit's tree, by path; of the lab's own tree those of the places that may be measured."""
     blobs = {}
-    for line in _git(root, "ls-tree", "-r", commit, *(OWN_PLACES if _holds_the_lab(root) else ())).splitlines():
+    listed = _git(root, "ls-tree", "-r", "-z", commit, *(OWN_PLACES if _holds_the_lab(root) else ()))
+    for line in filter(None, listed.split("\0")):
         about, path = line.split("\t", 1)
         blobs[path] = about.split()[2]
     return blobs
@@ -98,26 +105,26 @@ def _tree(commit: str, root: Path) -> dict[str, str]:
 def _measured_of(tree: Mapping[str, str], root: Path, measured: tuple[str, ...] = MEASURED) -> dict[str, str]:
     if _holds_the_lab(root):
         return {path: blob for path, blob in tree.items() if _is_measured(path, measured)}
-    return _installed_lab() | {path: blob for path, blob in tree.items() if _is_project_code(path)}
+    return _installed_lab() | {path: tree[path] for path in _code_among(tree)}
 
 
 def project_code(root: Path) -> list[str]:
     """The files of a project that may decide a measurement; what git ignores does not."""
     try:
         listed = _git(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
-        # As below: what pip installed into an environment that git does not ignore is nobody's experiment.
-        environments = tuple(name.removesuffix("pyvenv.cfg") for name in listed if name.endswith("/pyvenv.cfg"))
-        return sorted(
-            name
-            for name in set(listed)
-            if _is_project_code(name) and not name.startswith(environments) and (root / name).is_file()
-        )
+        return sorted(name for name in _code_among(listed) if (root / name).is_file())
     except (EvidenceError, OSError):
         return sorted(_project_code_below(root, root))
 
 
+def _code_among(listed: Collection[str]) -> set[str]:
+    """The code of a project. What pip installed into an environment that git does not ignore is nobody's experiment."""
+    environments = tuple(name.removesuffix("pyvenv.cfg") for name in listed if name.endswith("/pyvenv.cfg"))
+    return {name for name in listed if _is_project_code(name) and not name.startswith(environments)}
+
+
 def _project_code_below(folder: Path, root: Path) -> Iterator[str]:
-    if (folder / "pyvenv.cfg").exists():
+    if folder != root and (folder / "pyvenv.cfg").exists():
         return
     for path in folder.iterdir():
         name = path.relative_to(root).as_posix()
@@ -189,7 +196,12 @@ def uncommitted(root: Path | None = None) -> list[str]:
 
 def _digest(blobs: dict[str, str]) -> str:
     lines = "".join(f"{blobs[path]} {path}\n" for path in sorted(blobs))
-    return hashlib.sha256(lines.encode()).hexdigest()
+    return hashlib.sha256(os.fsencode(lines)).hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    """As git keeps it: of a link where it leads."""
+    return os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
 
 
 def _blob_id(content: bytes) -> str:
@@ -198,7 +210,10 @@ def _blob_id(content: bytes) -> str:
 
 def _git(root: Path, *arguments: str) -> str:
     try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments],
+            capture_output=True, text=True, errors="surrogateescape", check=False,  # names are bytes
+        )  # fmt: skip
     except FileNotFoundError:
         raise EvidenceError("git is not installed here, or not on PATH; it tells which commit was measured") from None
     if "not a git repository" in done.stderr:

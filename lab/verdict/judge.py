@@ -16,7 +16,7 @@ from lab.verdict.statistics import (
     Latency,
     Speedup,
     per_cent,
-    rank_interval,
+    typical_interval,
 )
 from lab.verdict.traffic import BytesRatio
 from lab.verdict.widening import DRAW_SPREAD
@@ -50,8 +50,6 @@ NOISY_RATIO = 1.20
 WIDEST_HALF_WIDTH = 0.02
 EQUIVALENCE_MARGIN = 0.02
 FEWEST_RANKED = 9  # sweeps
-# Of a signed-rank test, on each side. Less than an end of the deciding interval errs: the test adds to its errors.
-RANK_CHANCE = 0.006
 MOST_SWEEPS_TO_ADVISE = 60  # as many as a run may have
 ONE_DRAW, IMPRECISE, NOISY, PROVISIONAL = "one draw", "size imprecise", "noisy", "provisional"
 RANKED = "typical sweep"
@@ -124,8 +122,9 @@ MARKS = {
     "regressed": f"The claim fails, and the whole interval is more than {per_cent(EQUIVALENCE_MARGIN)} below parity.",
     ONE_DRAW: "A side is compiled or autotuned at run time, and one cache served all sweeps. Another choice of the "
     "autotuner may be faster or slower; the interval is wide enough for that.",
-    RANKED: "The interval of the sweeps' mean leaves the claim open, and a signed-rank test of them decides it. The "
-    "verdict is about a typical sweep, for example a typical compilation, and not about their mean.",
+    RANKED: f"The {per_cent(DECIDING_CONFIDENCE)} interval of the sweeps' mean leaves the claim open, and a "
+    "signed-rank test of them decides it. The verdict is about a typical sweep, for example a typical compilation, and "
+    "not about their mean.",
     IMPRECISE: f"The verdict is clear, but the interval is wider than ±{per_cent(WIDEST_HALF_WIDTH)}: we know on which "
     "side of the threshold the speed-up lies, and less well how large it is.",
     NOISY: f"A side's samples scatter (p95 / p50 is {NOISY_RATIO:.2f} or more), or the control's own interval is wider "
@@ -260,12 +259,12 @@ def _by_ranks(speedup: Speedup, threshold: float) -> tuple[Status, str] | None:
     wide = math.expm1(widths.apart_from_draws) > WIDEST_HALF_WIDTH
     if sweeps < FEWEST_RANKED or widths.draws or not wide:
         return None
-    boards = (widths.least_sessions + widths.control) * _stretch(speedup)
-    low, high = rank_interval([math.log(ratio / threshold) for ratio in speedup.sweep_ratios], RANK_CHANCE)
-    why = "the threshold by more than boards differ; some are far off, and so the interval of their mean is wide"
-    if low >= boards:
+    alike = math.hypot(widths.least_sessions, speedup.floor) + widths.control  # by which all sweeps may err
+    low, high = typical_interval([math.log(ratio / threshold) for ratio in speedup.sweep_ratios])
+    why = "the threshold by more than boards differ; the interval of their mean is wide"
+    if low >= alike * _stretch(speedup):
         return Status.SUPPORTED, f"by their ranks {sweeps} sweeps reach {why}"
-    if high < -boards:
+    if high < -alike * _stretch(speedup):
         return Status.REFUTED, f"by their ranks {sweeps} sweeps are below {why}"
     return None
 

@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, combinations_with_replacement
+from itertools import chain
 from statistics import NormalDist, median
 
 import numpy as np
@@ -200,25 +200,14 @@ def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
     return float(stdtrit(freedom, 0.5 + confidence / 2))
 
 
-def rank_interval(values: Sequence[float], chance: float) -> tuple[float, float]:
-    """Beyond each end the centre of the values lies with at most this chance, however far off some of them are. It is
-    Wilcoxon's signed-rank test turned into an interval (Hodges and Lehmann 1963), and takes the values to scatter alike
-    on both sides of their centre. Infinite where there are too few."""
-    least = _least_ranks(len(values), chance)
-    if least is None:
-        return -math.inf, math.inf
-    averages = sorted((one + other) / 2 for one, other in combinations_with_replacement(values, 2))
-    return averages[least], averages[-1 - least]
-
-
-@functools.cache
-def _least_ranks(count: int, chance: float) -> int | None:
-    """The largest sum of ranks that at most this share of all choices of signs leaves to one side, if there is one."""
-    ways = [1]  # by sum of ranks, in how many choices of the ranks so far
-    for rank in range(1, count + 1):
-        ways = [a + b for a, b in zip(ways + [0] * rank, [0] * rank + ways, strict=True)]
-    within = [total for total in accumulate(ways) if total <= chance * 2**count]
-    return len(within) - 1 if within else None
+def typical_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Where the centre of nine values or more lies, however far off some are: the ends of the interval of Wilcoxon's
+    signed-rank test (Hodges and Lehmann 1963) that leaves ranks of up to 2 outside. Each end of nine values errs in
+    0.6 % if they scatter alike on both sides of their centre, and of more values less often.
+    """
+    lowest, second, third, *_ = ordered = sorted(values)
+    highest, before, third_highest, *_ = reversed(ordered)
+    return min(second, (lowest + third) / 2), max(before, (highest + third_highest) / 2)
 
 
 def quantum(sweeps: Sequence[Rounds]) -> float:

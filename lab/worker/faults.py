@@ -1,10 +1,13 @@
 """Why a profile cannot run here, and its exceptions as text for a record."""
 
 import re
+import traceback
 from importlib.util import find_spec
+from pathlib import Path
 
 from lab.definition.experiment import Profile
 from lab.kernels.cuda_build import missing_compiler
+from lab.project import project
 
 PATHS = re.compile(r"/[\w.~-]+/[\w./~+-]+")
 
@@ -21,7 +24,16 @@ def skip_reason(profile: Profile, device: str) -> str:
 
 
 def fault(problem: BaseException) -> str:
-    """An exception as one line without paths."""
+    """An exception as one line without paths, and where in the project's experiments it arose."""
     lines = str(problem).strip().splitlines()
     first = lines[0] if lines else ""
-    return f"{type(problem).__name__}: {PATHS.sub('(path)', first)}"[:300]
+    return f"{type(problem).__name__}: {PATHS.sub('(path)', first)}"[:300] + _place(problem)
+
+
+def _place(problem: BaseException) -> str:
+    """' (gelu.py, line 8)': the innermost of an author's lines that led to it; nothing where there is none."""
+    folder = project().experiments
+    for frame, line in reversed(list(traceback.walk_tb(problem.__traceback__))):
+        if folder in (path := Path(frame.f_code.co_filename)).parents:
+            return f" ({path.name}, line {line})"
+    return ""

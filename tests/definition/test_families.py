@@ -25,9 +25,13 @@ def test_profiles_that_are_all_of_one_family_each_stand_for_themselves() -> None
     mine.profile("plain", lambda x: x + x, baseline=True)
     mine.profile("shifted", lambda x: torch.ldexp(x, torch.tensor(1)))
     mine.claim("shifted")
-    assert families(mine.definition()) == {"plain": "plain", "shifted": "shifted"}
+    assert families(mine.definition()) == {"plain": "profile plain", "shifted": "profile shifted"}
 
 
 def test_known_families_stand_in_their_order_and_profiles_after_them_by_name() -> None:
-    assert in_order({"shifted", "compile", "plain", "lab-triton"}) == ["lab-triton", "compile", "plain", "shifted"]
-    assert [heading(family) for family in ("compile", "plain")] == ["torch.compile", "plain"]
+    assert in_order({"profile fused", "compile", "profile b", "lab-triton"}) == [
+        "lab-triton", "compile", "profile b", "profile fused",
+    ]  # fmt: skip
+    assert [heading(family) for family in ("compile", "fused", "profile fused")] == [
+        "torch.compile", "PyTorch, one call", "fused",
+    ]  # fmt: skip

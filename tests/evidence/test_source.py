@@ -13,7 +13,8 @@ from lab.evidence.source import ROOT, child_environment, commit_digest, commit_o
 FILES = {
     "lab/quantities.py": "print('counters')\n",
     "lab/worker/clock.py": "print('clock')\n",
-    "lab/definition/short.py": "print('definition')\n",
+    "lab/definition/short.py": "print('inputs')\n",
+    "lab/definition/plan.py": "print('definition')\n",
     "lab/terminal.py": "print('colours')\n",
     "lab/verdict/judge.py": "print('judge')\n",
     "lab/kernels/rmsnorm.py": "print('kernel')\n",
@@ -34,6 +35,7 @@ FILES = {
 }
 MEASURED = (
     "lab/definition/short.py",
+    "lab/definition/plan.py",
     "lab/quantities.py",
     "lab/worker/clock.py",
     "lab/kernels/rmsnorm.py",
@@ -109,7 +111,7 @@ def test_a_file_more_or_less_or_renamed_changes_the_digest(root: Path) -> None:
 def test_what_is_timed_is_told_apart_from_what_defines_and_records_it(root: Path, name: str) -> None:
     before = timed_digest(root)
     (root / name).write_text("print('changed')\n")
-    times_nothing = name in ("lab/definition/short.py", "lab/quantities.py", "pyproject.toml")
+    times_nothing = name in ("lab/definition/plan.py", "lab/quantities.py", "pyproject.toml")
     assert (timed_digest(root) == before) is times_nothing
 
 

@@ -14,9 +14,9 @@ from lab.verdict.statistics import (
     latency,
     per_cent,
     quantum,
-    rank_interval,
     speedup,
     t_half_width,
+    typical_interval,
 )
 
 Sweeps = list[list[list[float]]]
@@ -246,7 +246,7 @@ def test_what_is_less_than_a_whole_never_reads_as_one() -> None:
     assert per_cent(0.996) == "99.6 %"
 
 
-def test_the_interval_by_ranks_is_that_of_the_signed_rank_test() -> None:
+def test_the_typical_interval_is_that_of_the_signed_rank_test() -> None:
     """Its ends are where the test, asked of all choices of signs, turns."""
     values = [0.3, -0.1, 0.9, 0.45, 0.2, 0.62, 2.5, 0.51, 0.33]
 
@@ -256,13 +256,13 @@ def test_the_interval_by_ranks_is_that_of_the_signed_rank_test() -> None:
         choices = itertools.product((0, 1), repeat=len(values))
         return float(np.mean([sum(rank * sign for rank, sign in enumerate(signs, 1)) <= against for signs in choices]))
 
-    low, high = rank_interval(values, 0.006)
-    assert chance_above(low - 1e-9) <= 0.006 < chance_above(low + 1e-9)
-    assert rank_interval([-value for value in values], 0.006) == (-high, -low)
-    assert rank_interval(values[:7], 0.006) == (-math.inf, math.inf)
+    low, high = typical_interval(values)
+    assert chance_above(low - 1e-9) == pytest.approx(3 / 512)
+    assert chance_above(low + 1e-9) > 0.006
+    assert typical_interval([-value for value in values]) == (-high, -low)
 
 
-def test_the_interval_by_ranks_holds_the_centre_as_often_as_it_says() -> None:
+def test_the_typical_interval_leaves_out_the_centre_as_seldom_as_it_says() -> None:
     dice = np.random.default_rng(3)
-    lows = [rank_interval(list(dice.standard_t(2, 9)), 0.006)[0] for _ in range(20_000)]
+    lows = [typical_interval(list(dice.standard_t(2, 9)))[0] for _ in range(20_000)]
     assert np.mean([low > 0 for low in lows]) == pytest.approx(3 / 512, abs=0.0015)

@@ -81,9 +81,15 @@ def test_only_a_newer_run_that_came_to_another_verdict_contradicts(runs):
 
 
 def test_a_run_that_leaves_open_what_the_shown_one_does_answers_for_the_runs_before_it(runs):
-    def says(run, status):
+    def says(run, status, cases=None):
         data = copy.deepcopy(run.data)
-        data["claims"][CLAIM]["status"] = status
+        claim = data["claims"][CLAIM]
+        claim["status"] = status
+        claim["cases"] = {
+            case: {**verdict, "status": status}
+            for case, verdict in claim["cases"].items()
+            if not cases or case in cases
+        }
         return Judged(plan=run.plan, data=data)
 
     def dated(run, digest):
@@ -98,6 +104,12 @@ def test_a_run_that_leaves_open_what_the_shown_one_does_answers_for_the_runs_bef
         assert contradicting(undecided, CLAIM, [undecided, quick, says(newest, status)]) is None
         assert contradicting(full, CLAIM, [full, quick, says(newest, status)]) is quick, "it decides nothing"
     assert contradicting(undecided, CLAIM, [undecided, quick, says(newest, "no-evidence")]) is quick
+    first, *others = quick.data["claims"][CLAIM]["cases"]
+    assert others
+    of_one_case = says(newest, full.data["claims"][CLAIM]["status"], cases=[first])
+    assert contradicting(full, CLAIM, [full, quick, of_one_case]) is quick, "it answers for one case"
+    told = {case for claim, case, _ in contradicted_cases(full, [full, quick, of_one_case]) if claim.name == CLAIM}
+    assert told == set(others)
 
 
 def test_the_page_says_so_and_the_decision_is_challenged(evidence, tmp_path):

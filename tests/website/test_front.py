@@ -340,7 +340,8 @@ def test_of_experiments_with_the_same_shape_the_grid_has_the_one_with_the_most_i
 def test_profiles_that_stand_for_themselves_are_in_the_grid_only_where_there_is_nothing_else():
     known = winners(measured(TIMES), [])
     mine = [
-        row | {"case": f"mine-{row['case']}", "best": "shifted", "cells": {"plain": {}, "shifted": {}}} for row in known
+        row | {"case": f"mine-{row['case']}", "best": "profile b", "cells": {"profile a": {}, "profile b": {}}}
+        for row in known
     ]
     assert set(grid(mine)["H100"]["graph"]) == {row["case"] for row in mine if row["mode"] == "graph"}
     assert grid([*mine, *known]) == grid(known)

@@ -117,13 +117,15 @@ def winners(item: Judged, history: Sequence[Judged]) -> list[Row]:
 def grid(rows: Iterable[Row]) -> dict[str, dict[str, dict[str, Row]]]:
     """By GPU, call mode and case; of several experiments the row with the most implementations, then the newest.
 
-    Profiles that stand for themselves would be columns of their own experiment alone: where others compare known
-    implementations, their rows are left out.
+    Profiles that stand for themselves would be columns of their own experiment alone: on a GPU on which others compare
+    known implementations, their rows are left out.
     """
     every = list(rows)
-    known = [row for row in every if row["best"] in FAMILIES]
+    compared = {row["gpu"] for row in every if row["best"] in FAMILIES}
     best: dict[tuple[str, str, str], Row] = {}
-    for row in known or every:
+    for row in every:
+        if row["gpu"] in compared and row["best"] not in FAMILIES:
+            continue
         key = (row["gpu"], row["mode"], row["case"])
         if key not in best or _worth(row) > _worth(best[key]):
             best[key] = row

@@ -102,7 +102,6 @@ CONSTANTS = (
     ("Fewest sweeps for a verdict", str(judge.FEWEST_SWEEPS)),
     ("Sweeps below which a verdict is provisional", str(judge.FULL_SWEEPS)),
     ("Sweeps that can decide by their ranks where the interval is wide", f"{judge.FEWEST_RANKED} at least"),
-    ("Chance of each error that this signed-rank test may have", per_cent(judge.RANK_CHANCE, 1)),
     ("Noise ratio that is noisy", f"{judge.NOISY_RATIO:.2f} and above"),
     ("Half-width beyond which an interval is wide", per_cent(judge.WIDEST_HALF_WIDTH)),
     ("Largest share of void samples, or of spoiled rounds", per_cent(excluded_rounds.LARGEST_DROPPED_SHARE)),

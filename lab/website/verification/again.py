@@ -1,7 +1,6 @@
 """Published times and speed-ups, computed a second time from the raw samples and compared."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +22,7 @@ SMALLEST_HALF_WIDTH = 0.001
 STEP_SHARE = 0.78
 RESOLUTION_SECONDS = 1e-10
 NORMAL_QUANTILE = 1.96
-FEWEST_RANKED, RANK_CHANCE = 9, 0.006
+FEWEST_RANKED, RANKS_LEFT = 9, 2
 SESSION_SHARE = 0.40
 SESSION_FLOOR, BUSY_SESSION_FLOOR, FEW_OPERATIONS = 0.0015, 0.0060, 100.0
 DRAW_SPREAD = 0.10
@@ -122,19 +121,7 @@ def by_ranks(
     shown = NORMAL_QUANTILE * session_floor + max(0.0, abs(control[0]) - control[1])
     boards = shown * student_quantile(sweeps - 1, DECIDING) / student_quantile(sweeps - 1)
     averages = sorted((one + other) / 2 for number, one in enumerate(effects) for other in effects[number:])
-    left = _ranks_left(sweeps)
-    return math.exp(averages[left] - boards), math.exp(averages[-1 - left] + boards)
-
-
-def _ranks_left(sweeps: int) -> int:
-    """The largest sum of ranks that chance leaves to one side no more often than the rules allow."""
-    sums = Counter({0: 1})
-    for rank in range(1, sweeps + 1):
-        sums += Counter({total + rank: ways for total, ways in sums.items()})
-    seen, left = 0, -1
-    while (seen := seen + sums[left + 1]) <= RANK_CHANCE * 2**sweeps:
-        left += 1
-    return left
+    return math.exp(averages[RANKS_LEFT] - boards), math.exp(averages[-1 - RANKS_LEFT] + boards)
 
 
 def student_half_width(values: Sequence[float]) -> float:
