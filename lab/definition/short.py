@@ -16,6 +16,7 @@ once.
 import inspect
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +26,8 @@ from lab.definition.dtypes import ITEMSIZES, SHORT_DTYPES, dtype_named
 from lab.definition.experiment import (
     EDGES,
     SCOPES,
+    SLUG,
+    SLUG_RULE,
     USUAL_THRESHOLD,
     Case,
     Claim,
@@ -128,7 +131,7 @@ class Draft:
         """The frozen experiment. DefinitionError lists every mistake that the short form shows."""
         if self._made is None:
             # Of what is no list nothing else can be said.
-            wrong = list(self._no_lists()) or [*self._wrong_cases(), *self._wrong_claims()]
+            wrong = list(self._no_lists()) or [*self._wrong_cases(), *self._wrong_claims(), *self._wrong_names()]
             if mistakes := [*self._mistakes, *self._wrong_values(), *wrong]:
                 raise self._refusal(mistakes)
             try:
@@ -234,6 +237,17 @@ class Draft:
                 yield f"{place}: scope is {claim.scope!r}; accepted are {scopes}{meant}"
             yield from (f"{place}: shapes: {s} is not among {shapes}" for s in claim.shapes if s not in shapes)
 
+    def _wrong_names(self) -> Iterable[str]:
+        named = [claim.name for claim in self._claims if claim.name]
+        for kind, names in (("experiment", [self.name]), ("profile", self._profiles), ("claim", named)):
+            for name in names:
+                if not SLUG.fullmatch(name):
+                    yield f"{kind}: {name!r} is not a plain slug; accepted are {SLUG_RULE}"
+        shapes = [(*shape,) for shape in self.shapes if isinstance(shape, (tuple, list))]
+        yield from (f"shapes: {shape} is there twice" for shape in _twice(shapes))
+        made = [claim.name or f"{claim.subject}-beats-{claim.faster_than or self._baseline}" for claim in self._claims]
+        yield from (f"claim {name!r}: is there twice; give one a name=" for name in _twice(made))
+
     def _make(self) -> Experiment:
         operator = self._operator()
         cases = tuple(
@@ -310,6 +324,10 @@ class Draft:
         results = result if isinstance(result, tuple) else (result,)
         tensors = [item for item in arguments if isinstance(item, torch.Tensor)]
         return sum(t.numel() * t.element_size() for t in tensors), sum(t.numel() * itemsize for t in results)
+
+
+def _twice(values: Iterable[Any]) -> list[Any]:
+    return [value for value, count in Counter(values).items() if count > 1]
 
 
 def experiment(

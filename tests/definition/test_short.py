@@ -224,3 +224,18 @@ def test_a_reference_that_fails_is_named_and_not_the_traffic_that_follows_from_i
     said, *_ = mistakes(made.definition())
     assert "reference fails with AttributeError: " in said
     assert "give traffic= if it cannot be" in said
+
+
+def test_names_that_are_none_and_what_is_there_twice_are_told_with_all_other_mistakes() -> None:
+    made = draft(shapes=[(4, 8), (4, 8)], tolerance="1")
+    made.profile("by hand", lambda x: x + x, baseline=True)
+    made.profile("twice", twice)
+    made.claim("twice")
+    made.claim("twice")
+    said = refused(made)
+    assert [line.partition(";")[0] for line in said] == [
+        "tolerance: '1'",
+        "profile: 'by hand' is not a plain slug",
+        "shapes: (4, 8) is there twice",
+        "claim 'twice-beats-by hand': is there twice",
+    ]
