@@ -12,7 +12,7 @@ from lab.commands.tracking import track
 from lab.definition.chosen_cases import chosen_cases
 from lab.definition.experiment import CEILINGS, Experiment
 from lab.definition.plan import METRIC_SETS, Plan, Protocol
-from lab.errors import LabError, MissingPackage, PlanError
+from lab.errors import EvidenceError, LabError, MissingPackage, PlanError
 from lab.options import add_gpu_options, add_host_options, add_plan_options, without_host_options
 from lab.project import project
 from lab.suggest import did_you_mean
@@ -123,7 +123,6 @@ def _refuse_without_host(options: argparse.Namespace) -> None:
 def plan(options: argparse.Namespace) -> None:
     from lab.definition.catalogue import file_of
     from lab.definition.prose import missing_prose
-    from lab.errors import EvidenceError
     from lab.evidence.source import uncommitted
     from lab.overview import describe_plan
     from lab.verdict.judge import FEWEST_SWEEPS

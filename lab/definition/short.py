@@ -241,9 +241,9 @@ class Draft:
         named = [claim.name for claim in self._claims if claim.name]
         for kind, names in (("experiment", [self.name]), ("profile", self._profiles), ("claim", named)):
             for name in names:
-                if not SLUG.fullmatch(name):
+                if not isinstance(name, str) or not SLUG.fullmatch(name):
                     yield f"{kind}: {name!r} is not a plain slug; accepted are {SLUG_RULE}"
-        shapes = [(*shape,) for shape in self.shapes if isinstance(shape, (tuple, list))]
+        shapes = [repr((*shape,)) for shape in self.shapes if isinstance(shape, (tuple, list))]
         yield from (f"shapes: {shape} is there twice" for shape in _twice(shapes))
         made = [claim.name or f"{claim.subject}-beats-{claim.faster_than or self._baseline}" for claim in self._claims]
         yield from (f"claim {name!r}: is there twice; give one a name=" for name in _twice(made))

@@ -34,14 +34,14 @@ POLICY_HISTORY = {
     5: "Every comparison is tested at one level, whatever else its experiment has: a stricter interval than the one "
     "shown decides, instead of Holm's correction. With the correction a case that was added could leave another case "
     "undecided. Simulated code that is compiled in every sweep, and differs by 10 % then, was decided at a true 1.2× "
-    "in 81 % of comparisons among 3 and in 9 % among 100, and was then in 71 % of any number.",
+    "in 81 % of comparisons among 3 and in 9 % among 100, and without it in 71 % of any number.",
     6: "Intervals of matrix products, attention and decoding are wider. On four H200 boards repeats of these differed "
     "by 0.5 %, those of norms, RoPE and activations by 0.2 %; one verdict that held on two boards was reversed on a "
     "third. And where an interval is wide, nine sweeps that all agree decide without it: one slow kernel among those "
     "that a compiler chose made it wide, in one run and not in the next, so that a fifth of such verdicts changed.",
     7: "Where an interval is wide, a signed-rank test decides, and no longer only nine sweeps that all agree: one "
     "sweep just beside the threshold kept eight that were far from it from deciding. Simulated code whose compilations "
-    "differ by 10 % was decided at a true 1.2× in 74 % of comparisons before, and in 84 % then.",
+    "differ by 10 % was decided at a true 1.2× in 74 % of comparisons, and is in 84 % since.",
 }
 POLICY_VERSION = max(POLICY_HISTORY)
 FEWEST_SWEEPS = 3

@@ -239,3 +239,11 @@ def test_names_that_are_none_and_what_is_there_twice_are_told_with_all_other_mis
         "shapes: (4, 8) is there twice",
         "claim 'twice-beats-by hand': is there twice",
     ]
+
+
+def test_a_shape_of_lists_and_a_name_that_is_no_text_are_mistakes_too() -> None:
+    made = sound(shapes=[([4], 8), ([4], 8)])
+    made.profile(4, twice)  # type: ignore[arg-type]
+    said = refused(made)
+    assert any(line.startswith("shapes: ([4], 8) is no shape") for line in said)
+    assert any(line.startswith("profile: 4 is not a plain slug") for line in said)
