@@ -5,7 +5,7 @@
   var MOST = 60, MOST_WINNERS = 15, MOST_ANSWERS = 4, MOST_NEAREST = 3;
   var KINDS = "experiment winner sample decision claim word case".split(" ");
   var ALIKE = { bfloat16: "bf16", float16: "fp16", float32: "fp32", float: "fp32", float8: "fp8", gemm: "matmul",
-    graphs: "graph", eagerly: "eager", layer: "layernorm" };
+    graphs: "graph", eagerly: "eager", layer: "layernorm", sdpa: "attention", flashattention: "flash" };
   var EMPTY = " a an as at best call called cuda fast fastest for gpu in is kernel nvidia of on shape speedup the to what which winner with ";
   var finder = document.getElementById("finder"), field = document.getElementById("query");
   if (!finder) { return; }
@@ -23,9 +23,9 @@
 
   function isSize(word) { return /^[0-9]/.test(word); }
 
-  // A size is one from its first digit on, at any place in a shape; a word may be a part of one.
+  // A size is one from its first digit on, at any place in a shape, and one digit a whole one; a word may be a part of one.
   function fits(text, words) {
-    return words.every(function (word) { return isSize(word) ? has(text, " " + word) || has(text, "x" + word) : has(text, word); });
+    return words.every(function (word) { return isSize(word) ? RegExp("[ x]" + word + (word[1] ? "" : "(?!\\d)")).test(text) : has(text, word); });
   }
 
   // Whether sizes are whole ones: 16x3584 is also the beginning of 16x3584x3584, and 409 of 4096.
@@ -52,8 +52,8 @@
   function name(family) { return winners.families[family]; }
 
   function ties(row) {
-    var held = row.ties.map(name), last = held.pop(), unsure = row.sure ? "" : ", not sure";
-    return (last ? ", a tie with " + (held.length ? held.join(", ") + " and " : "") + last : ", the fastest") + unsure;
+    var held = row.ties.map(name), last = held.pop();
+    return ", " + (last ? "a tie with " + (held.length ? held.join(", ") + " and " : "") + last : row.doubt || "the fastest");
   }
 
   function called(row) { return row.title + " " + row.shape + " " + row.dtype; }
@@ -163,6 +163,11 @@
   function advise(words, texts, lead, root, dtype) {
     function held(some) { return texts.filter(function (text) { return fits(text, some); }).length; }
     var lost = words.filter(function (word) { return !held([word]); }), mended = {}, near = nearestShapes(words, dtype);
+    var gpu = lost.find(function (word) { return /^(a|b|h|l|t|v|gb|gh|mi)\d{1,3}\w?$/.test(word); });
+    if (gpu) {
+      var gpus = new Set(winners.rows.map(function (row) { return row.gpu; }));
+      return said.textContent = "Not measured on " + gpu.toUpperCase() + "; on " + Array.from(gpus).join(", ") + ".";
+    }
     lost.forEach(function (word) { var meant = isSize(word) ? "" : nearestWord(word, texts); if (meant) { mended[word] = meant; } });
     if (Object.keys(mended).length) {
       var better = tokens(field.value).map(function (word) { return mended[word] || word; }).join(" ");
@@ -280,7 +285,7 @@
     var who = add(left, "p", "", "who"), facts = add(left, "dl");
     add(who, "strong", shot.ours);
     who.append(" ");
-    figure(who, shot.seconds, at + "seconds", shot.screened ? ", screened: fewer samples than usual" : "");
+    figure(who, shot.seconds, at + "seconds", shot.screened ? ", screened only: fewer samples than usual, too few to choose by" : "");
     add(facts, "dt", "Best rival");
     figure(add(facts, "dd", shot.rival + " "), shot.rival_seconds, at + "rival_seconds", "");
     add(facts, "dt", "Ratio");
@@ -310,6 +315,7 @@
     var range = add(facts, "dd");
     figure(range, row.least, at + "range/least_seconds", " to ");
     figure(range, row.most, at + "range/most_seconds", " in " + row.runs);
+    if (row.newer) { add(facts, "dt", "Newer"); add(facts, "dd", row.newer); }
     if (row.snippet >= 0) {
       var found = winners.snippets[row.snippet], line = add(right, "p", "", "small"), code = add(right, "pre");
       add(line, "code", found[0]);
