@@ -16,18 +16,14 @@ once.
 import inspect
 import math
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from lab.definition.dtypes import ITEMSIZES, SHORT_DTYPES, dtype_named
+from lab.definition.dtypes import ITEMSIZES, dtype_named
 from lab.definition.experiment import (
-    EDGES,
     SCOPES,
-    SLUG,
-    SLUG_RULE,
     USUAL_THRESHOLD,
     Case,
     Claim,
@@ -37,13 +33,12 @@ from lab.definition.experiment import (
     Operator,
 )
 from lab.definition.experiment import Profile as FrozenProfile
+from lab.definition.written import Claimed, Inputs, Shape, Written
 from lab.errors import DefinitionError
 from lab.kernels.traffic import Traffic
 from lab.suggest import did_you_mean
 
 WITHOUT_DATA = "it is called on tensors without data (device meta), to count the bytes; give traffic= if it cannot be"
-Shape = tuple[int, ...]
-Inputs = Callable[..., tuple[Any, ...]]
 
 
 def randn(shape: Shape, dtype: Any, device: str, seed: int, count: int = 1) -> tuple[Any, ...]:
@@ -58,39 +53,10 @@ def randn(shape: Shape, dtype: Any, device: str, seed: int, count: int = 1) -> t
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Claimed:
-    """The arguments of a claim, before its profiles are looked up."""
-
-    subject: str
-    faster_than: str
-    by: float
-    shapes: tuple[Shape, ...]
-    scope: str
-    name: str
-    text: str
-
-
 @dataclass
-class Draft:
+class Draft(Written):
     """An experiment that is being written down; `lab.experiment` makes it."""
 
-    name: str
-    shapes: Sequence[Shape]
-    reference: Function
-    dtypes: Sequence[str]
-    inputs: Inputs
-    tolerance: float
-    edges: tuple[str, ...]
-    traffic: Callable[[Shape, int], Traffic] | None
-    reads: float | None
-    writes: float | None
-    flops: float
-    prose: dict[str, Any]
-    place: str
-    _profiles: dict[str, FrozenProfile] = field(default_factory=dict)
-    _claims: list[_Claimed] = field(default_factory=list)
-    _baseline: str = ""
     _mistakes: list[str] = field(default_factory=list)
     _made: Experiment | None = None
 
@@ -120,8 +86,8 @@ class Draft:
         those named."""
         self._made = None
         self._mistakes += [f"claim({subject!r}): {_unknown(word, CLAIM_FIELDS)}" for word in unknown]
-        self._claims.append(
-            _Claimed(
+        self.claims.append(
+            Claimed(
                 subject=subject, faster_than=faster_than, by=by, shapes=tuple(map(_as_shape, shapes)), scope=scope,
                 name=name, text=text,
             )
@@ -130,9 +96,7 @@ class Draft:
     def definition(self) -> Experiment:
         """The frozen experiment. DefinitionError lists every mistake that the short form shows."""
         if self._made is None:
-            # Of what is no list nothing else can be said.
-            wrong = list(self._no_lists()) or [*self._wrong_cases(), *self._wrong_claims(), *self._wrong_names()]
-            if mistakes := [*self._mistakes, *self._wrong_values(), *wrong]:
+            if mistakes := [*self._mistakes, *self.mistakes()]:
                 raise self._refusal(mistakes)
             try:
                 self._made = self._make()
@@ -155,7 +119,7 @@ class Draft:
     ) -> Any:  # fmt: skip
         self._made = None
         place = f"profile {name!r}"
-        if name in self._profiles:
+        if name in self.profiles:
             self._mistakes.append(f"{place}: is defined twice")
         if (function is None) is (load is None):
             self._mistakes.append(f"{place}: give it either a function or load=, a function that returns one")
@@ -166,7 +130,7 @@ class Draft:
         accepted = set(FrozenProfile.__dataclass_fields__) - {"name", "implementations", "kernels", "recompiles"}
         for word in more.keys() - accepted:
             self._mistakes.append(f"{place}: {_unknown(word, (*accepted, *PROFILE_FIELDS))}")
-        self._profiles[name] = FrozenProfile(
+        self.profiles[name] = FrozenProfile(
             name=name,
             implementations={self.name: load or partial(_given, function)},
             kernels={self.name: kernel} if kernel else None,
@@ -176,77 +140,11 @@ class Draft:
                 **{word: value for word, value in more.items() if word in accepted},
             },
         )
-        if baseline and self._baseline and self._baseline != name:
-            self._mistakes.append(f"{place}: baseline=True, and {self._baseline!r} is the baseline already")
+        if baseline and self.baseline and self.baseline != name:
+            self._mistakes.append(f"{place}: baseline=True, and {self.baseline!r} is the baseline already")
         if baseline:
-            self._baseline = name
+            self.baseline = name
         return function
-
-    def _no_lists(self) -> Iterable[str]:
-        examples = {"shapes": [(256, 1024)], "dtypes": ["float32"], "edges": ("nan", "strided")}
-        for word, example in examples.items():
-            if not isinstance(value := getattr(self, word), (list, tuple)):
-                yield f"{word}: {value!r} is no list; accepted is one such as {example!r}"
-
-    def _wrong_values(self) -> Iterable[str]:
-        reference: Any = self.reference
-        if not callable(reference):
-            yield f"reference: {reference!r}; accepted is a function of the inputs, which gives float64"
-        if not _is_number(self.tolerance) or self.tolerance <= 0:
-            yield f"tolerance: {self.tolerance!r}; accepted is a number above 0, of roundings"
-        for word, value in (("reads", self.reads), ("writes", self.writes), ("flops", self.flops)):
-            if value is not None and not _is_number(value):
-                yield f"{word}: {value!r}; accepted is a number"
-
-    def _wrong_cases(self) -> Iterable[str]:
-        if not self.shapes:
-            yield "shapes: is empty; accepted are tuples of sizes, such as [(256, 1024)]"
-        for shape in self.shapes:
-            if not isinstance(shape, (tuple, list)) or not all(isinstance(n, int) and n > 0 for n in shape):
-                yield f"shapes: {shape!r} is no shape; accepted are tuples of numbers above 0, such as (256, 1024)"
-        for dtype in self.dtypes:
-            if dtype_named(dtype) is None:
-                meant = did_you_mean(str(dtype), (*ITEMSIZES, *SHORT_DTYPES))
-                yield f"dtypes: {dtype!r} is no dtype; accepted are {list(ITEMSIZES)}{meant}"
-        for edge in self.edges:
-            if edge not in EDGES:
-                yield f"edges: {edge!r} is none; accepted are {list(EDGES)}{did_you_mean(str(edge), EDGES)}"
-        if not self._profiles:
-            yield "profiles: there are none; add two with .profile(...)"
-        if not self._claims:
-            yield "claims: there are none; add one with .claim(...)"
-
-    def _wrong_claims(self) -> Iterable[str]:
-        known = list(self._profiles)
-        shapes = [tuple(shape) for shape in self.shapes if isinstance(shape, (tuple, list))]
-        for claim in self._claims:
-            place = f"claim({claim.subject!r})"
-            rival = claim.faster_than or self._baseline
-            if not rival:
-                yield f"{place}: faster_than is not given, and no profile is the baseline; accepted are {known}"
-            if claim.subject == rival:
-                yield f"{place}: it is compared with itself; accepted is another of {known}"
-            for word, named in (("subject", claim.subject), ("faster_than", rival)):
-                if named and named not in known:
-                    yield f"{place}: {word} is {named!r}; accepted are {known}{did_you_mean(named, known)}"
-            if not _is_number(claim.by) or claim.by <= 0:
-                yield f"{place}: by is {claim.by!r}; accepted is a ratio above 0, such as 1.02 for 2 % faster"
-            scopes = list(self.prose.get("scopes", SCOPES))
-            if claim.scope not in scopes:
-                meant = did_you_mean(str(claim.scope), scopes)
-                yield f"{place}: scope is {claim.scope!r}; accepted are {scopes}{meant}"
-            yield from (f"{place}: shapes: {s} is not among {shapes}" for s in claim.shapes if s not in shapes)
-
-    def _wrong_names(self) -> Iterable[str]:
-        named = [claim.name for claim in self._claims if claim.name]
-        for kind, names in (("experiment", [self.name]), ("profile", self._profiles), ("claim", named)):
-            for name in names:
-                if not isinstance(name, str) or not SLUG.fullmatch(name):
-                    yield f"{kind}: {name!r} is not a plain slug; accepted are {SLUG_RULE}"
-        shapes = [repr((*shape,)) for shape in self.shapes if isinstance(shape, (tuple, list))]
-        yield from (f"shapes: {shape} is there twice" for shape in _twice(shapes))
-        made = [claim.name or f"{claim.subject}-beats-{claim.faster_than or self._baseline}" for claim in self._claims]
-        yield from (f"claim {name!r}: is there twice; give one a name=" for name in _twice(made))
 
     def _make(self) -> Experiment:
         operator = self._operator()
@@ -255,13 +153,13 @@ class Draft:
             for shape in self.shapes
             for dtype in self.dtypes
         )
-        claims = tuple(self._claim(claim, cases) for claim in self._claims)
+        claims = tuple(self._claim(claim, cases) for claim in self.claims)
         return Experiment(
-            name=self.name, cases=cases, profiles=tuple(self._profiles.values()), claims=claims, **self.prose
+            name=self.name, cases=cases, profiles=tuple(self.profiles.values()), claims=claims, **self.prose
         )
 
     def _operator(self) -> Operator:
-        standard = self._profiles[self._baseline].implementations[self.name] if self._baseline else None
+        standard = self.profiles[self.baseline].implementations[self.name] if self.baseline else None
         return Operator(
             name=self.name,
             inputs=self._inputs(),
@@ -279,9 +177,9 @@ class Draft:
         count = len(inspect.signature(self.reference).parameters)
         return lambda shape, dtype, device, seed: randn(shape, dtype, device, seed, count)
 
-    def _claim(self, claim: _Claimed, cases: tuple[Case, ...]) -> Claim:
-        rival = claim.faster_than or self._baseline
-        subject, baseline = self._profiles[claim.subject], self._profiles[rival]
+    def _claim(self, claim: Claimed, cases: tuple[Case, ...]) -> Claim:
+        rival = claim.faster_than or self.baseline
+        subject, baseline = self.profiles[claim.subject], self.profiles[rival]
         words = f"{subject.title or claim.subject} is {'faster than' if claim.by > 1 else 'as fast as'} "
         return Claim(
             name=claim.name or f"{claim.subject}-beats-{rival}",
@@ -324,10 +222,6 @@ class Draft:
         results = result if isinstance(result, tuple) else (result,)
         tensors = [item for item in arguments if isinstance(item, torch.Tensor)]
         return sum(t.numel() * t.element_size() for t in tensors), sum(t.numel() * itemsize for t in results)
-
-
-def _twice(values: Iterable[Any]) -> list[Any]:
-    return [value for value, count in Counter(values).items() if count > 1]
 
 
 def experiment(
@@ -378,10 +272,6 @@ CLAIM_FIELDS, PROFILE_FIELDS = _options(Draft.claim), _options(Draft.profile)
 def _unknown(word: str, accepted: Iterable[str]) -> str:
     known = sorted(accepted)
     return f"unknown field {word!r}; accepted are {known}{did_you_mean(word, known)}"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _as_shape(value: Any) -> Any:

@@ -157,7 +157,7 @@ def layernorm_cluster_launch(x: Tensor, chosen: Configuration) -> Launch:
     return cluster_launch(_layernorm_cluster_kernel, x, chosen, x_stride=x.stride(0))
 
 
-def few_rows_rule(shape: tuple[int, ...], itemsize: int) -> Configuration | None:
+def few_wide_rows_rule(shape: tuple[int, ...], itemsize: int) -> Configuration | None:
     """For (M, N): clusters if the rows are so few that most multiprocessors have no work when one thread block holds
     each; else none.
 
@@ -175,21 +175,21 @@ def few_rows_rule(shape: tuple[int, ...], itemsize: int) -> Configuration | None
 
 
 def rmsnorm_cluster_rule(shape: tuple[int, ...], itemsize: int) -> Configuration | None:
-    """As `few_rows_rule`, and clusters for the widest rows of 16 bits: one thread block holds 65,536 columns with 32
-    warps, and reads the rest twice. 512 rows of 65,536 took 46.6 µs on an H100, without clusters 48.9; 48 to 256 rows
-    of 65,536 and 131,072 took 1.01 to 1.7 times less on an H200 (128 rows on an H100 0.95 to 1.07 times). In float32
-    clusters were slower on an H200."""
+    """As `few_wide_rows_rule`, or clusters for the widest rows of 16 bits: one thread block holds 65,536 columns with
+    32 warps, and reads the rest twice. 512 rows of 65,536 took 46.6 µs on an H100, without clusters 48.9; 48 to 256
+    rows of 65,536 and 131,072 took 1.01 to 1.7 times less on an H200 (128 rows on an H100 0.95 to 1.07 times). In
+    float32 clusters were slower on an H200."""
     M, N = shape
     widest = VERY_WIDE if M > MANY_ROWS else 2 * VERY_WIDE
     if M > FEW_ROWS and itemsize == 2 and widest <= N and N * itemsize % LOAD_BYTES == 0:
         return cluster_rule(shape, itemsize)
-    return few_rows_rule(shape, itemsize)
+    return few_wide_rows_rule(shape, itemsize)
 
 
 def layernorm_cluster_rule(shape: tuple[int, ...], itemsize: int) -> Configuration | None:
-    """As `few_rows_rule`, and clusters for many rows of 16,385 to 32,768 columns, which one thread block holds with 32
-    warps: 1024 of 18,432 took 30 µs on an H100, without clusters 42. Wider rows were no faster."""
+    """As `few_wide_rows_rule`, or clusters for many rows of 16,385 to 32,768 columns, which one thread block holds with
+    32 warps: 1024 of 18,432 took 30 µs on an H100, without clusters 42. Wider rows were no faster."""
     M, N = shape
     if M > MANY_ROWS and WIDEST_REGISTER_ROW < N <= VERY_WIDE and N * itemsize % LOAD_BYTES == 0:
         return cluster_rule(shape, itemsize)
-    return few_rows_rule(shape, itemsize)
+    return few_wide_rows_rule(shape, itemsize)
