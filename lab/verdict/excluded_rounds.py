@@ -15,6 +15,7 @@ LARGEST_CANARY_DRIFT = 0.02  # from the median of its process
 LARGEST_DROPPED_SHARE = 0.20  # of a case's rounds, or of a side's samples: with more left out there is no verdict
 POWER_CAP = 0x4
 POWER_CAPPED_SHARE = 0.05
+POWER_LIMITED_SHARE = 0.5  # of a case's rounds
 
 Process = tuple[int, str]  # sweep, process
 Place = tuple[int, str, str, str]  # sweep, process, experiment, case
@@ -26,7 +27,8 @@ class ExcludedRounds:
 
     by_round: Mapping[Place, Mapping[int, str]] = field(default_factory=dict)
     shares: Mapping[tuple[str, str], float] = field(default_factory=dict)  # by experiment and case
-    power_capped: frozenset[tuple[str, str]] = frozenset()  # (experiment, case): a label, and no fault
+    # By experiment and case, where NVML told of any: the share of its rounds at the power limit. A label, and no fault.
+    capped_shares: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     def rounds(self, sweep: int, process: str, experiment: str, case: str) -> frozenset[int]:
         return frozenset(self.by_round.get((sweep, process, experiment, case), ()))
@@ -38,6 +40,10 @@ class ExcludedRounds:
     def share(self, experiment: str, case: str) -> float:
         """Share of a case's rounds that is left out, over all sweeps."""
         return self.shares.get((experiment, case), 0.0)
+
+    def power_limited(self, experiment: str, case: str) -> bool:
+        """Whether the board was at its power limit in half of a case's rounds or more, or nobody knows."""
+        return self.capped_shares.get((experiment, case), 1.0) >= POWER_LIMITED_SHARE
 
 
 NOTHING = ExcludedRounds()
@@ -56,8 +62,16 @@ def excluded_rounds(watches: Sequence[Watch], canaries: Iterable[Canary]) -> Exc
     return ExcludedRounds(
         by_round=by_round,
         shares=_shares({_place(watch): len(watch.rounds) for watch in watches}, by_round),
-        power_capped=frozenset((w.experiment, w.case) for w in watches if any(_capped(seen) for seen in w.rounds)),
+        capped_shares=_capped_shares(watches),
     )
+
+
+def _capped_shares(watches: Iterable[Watch]) -> dict[tuple[str, str], float]:
+    known: dict[tuple[str, str], list[bool]] = {}
+    for watch in watches:
+        told = [_capped(seen) for seen in watch.rounds if seen.reasons is not None or "power" in seen.violation_seconds]
+        known.setdefault((watch.experiment, watch.case), []).extend(told)
+    return {case: statistics.fmean(told) for case, told in known.items() if told}
 
 
 def _shares(

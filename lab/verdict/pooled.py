@@ -15,7 +15,6 @@ import numpy as np
 from lab.verdict.judge import Status, Verdict
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import DECIDING_CONFIDENCE, SMALLEST_HALF_WIDTH, Floats, Speedup, t_half_width
-from lab.verdict.widening import session_floor
 
 FEWEST_RUNS = 3
 
@@ -130,5 +129,5 @@ def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Seen]]:
             yield place, Seen(
                 run_id=run.plan.run_id, boards=run.boards, verdict=verdict, speedup=verdict.speedup,
                 compiled=any(plan.profile(name).recompiles for name in (claim.subject, claim.baseline)),
-                session_floor=session_floor(plan.case(case)),
+                session_floor=experiment.session_floor(case),
             )  # fmt: skip

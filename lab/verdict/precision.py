@@ -72,4 +72,5 @@ def _speedup(
         return None
     place = (experiment, case.name, case.control)
     control = speedup_between(cells.get(place, []), controls.get(place, []), claim.scope, spoiled)
-    return widened(speedup, session_floor(case), control)
+    floor = session_floor(case, spoiled.power_limited(experiment, case.name))
+    return widened(speedup, floor, control)

@@ -86,12 +86,16 @@ class ExperimentResult:
         split = split_between(self.cells[case, baseline].cells, self.cells[case, subject].cells, self.spoiled)
         if split is None:
             return None
-        one_draw, floor = not self.drawn_once.isdisjoint((subject, baseline)), self._session_floor(case)
+        one_draw, floor = not self.drawn_once.isdisjoint((subject, baseline)), self.session_floor(case)
         return Split(
             end_to_end=widened(split.end_to_end, floor, self.control(case, "eager"), one_draw),
             device=widened(split.device, floor, self.control(case, "graph"), one_draw),
             launch=widened(split.launch, floor),
         )
+
+    def session_floor(self, case: str) -> float:
+        """The least standard deviation between sessions at a case."""
+        return session_floor(self.plan.case(case), self.spoiled.power_limited(self.plan.name, case))
 
     def spoiled_share(self, case: str) -> float:
         """Share of the case's rounds that was left out."""
@@ -107,10 +111,7 @@ class ExperimentResult:
         if speedup is None:
             return None
         one_draw = not self.drawn_once.isdisjoint((subject, baseline))
-        return widened(speedup, self._session_floor(case), self.control(case, scope), one_draw)
-
-    def _session_floor(self, case: str) -> float:
-        return session_floor(self.plan.case(case))
+        return widened(speedup, self.session_floor(case), self.control(case, scope), one_draw)
 
     def _control(self, case: str, scope: str) -> Speedup | None:
         controls = self.controls.get(case, ())

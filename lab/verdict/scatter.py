@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.verdict.widening import BUSY_SESSION_FLOOR, SESSION_FLOOR
+from lab.verdict.widening import BUSY_SESSION_FLOOR, POWER_LIMITED_SESSION_FLOOR, SESSION_FLOOR
 
 MOST_SWEEPS, ROUNDS = 9, 6
 # Between sessions, in standard deviations of sweeps, and at least: norms-2026-11-21-a to -e. Of eager calls
@@ -21,9 +21,10 @@ SESSION_SHARE, EAGER_SESSION_SHARE, LEAST_SESSION = 0.41, 0.15, 0.001
 FIXED = (0.0008, 0.0018, 0.0025, 0.0032, 0.0039, 0.0048, 0.0056, 0.0071, 0.0105, 0.0185)
 COMPILED = (0.0013, 0.0020, 0.0028, 0.0038, 0.0055, 0.0065, 0.0083, 0.0111, 0.0170, 0.0560)
 EAGER = (0.0518, 0.0575, 0.0695, 0.0737, 0.0843, 0.0938, 0.1048, 0.1134, 0.1172, 0.1563)
-# Between three runs of one product, attention or decoding on three of four H200 boards, beyond what sweeps explain:
-# h200-tiling-, h200-products-, h200-attention- and h200-decode-2026-11-27.
-BUSY_SESSIONS = (0.0, 0.0005, 0.0008, 0.0012, 0.0016, 0.0020, 0.0032, 0.0048, 0.0065, 0.0117)
+# Between three runs of one product, attention or decoding on three boards, beyond what sweeps explain, by whether the
+# board was at its power limit: the runs that lab/verdict/widening.py names.
+BUSY_SESSIONS = (0.0, 0.0003, 0.0008, 0.0011, 0.0013, 0.0016, 0.0020, 0.0027, 0.0037, 0.0080)
+POWER_LIMITED_SESSIONS = (0.0, 0.0006, 0.0008, 0.0016, 0.0025, 0.0039, 0.0053, 0.0062, 0.0081, 0.0124)
 # Difference of a compiled cell between two runs with a cache each, over the root of two: kernels-2026-11-22 and -23.
 DRAWS = (0.0003, 0.0007, 0.0017, 0.0032, 0.0061, 0.0096, 0.0150, 0.0399, 0.0725, 0.1554)
 FIVE_CACHES = (0.10,)  # five fresh caches in one session on one H100, max-autotune: 10.3 % root mean square
@@ -61,6 +62,12 @@ PROCESSES = (
         spreads=FIXED,
         sessions=BUSY_SESSIONS,
         session_floor=BUSY_SESSION_FLOOR,
+    ),
+    Process(
+        name="fixed kernels, at the power limit",
+        spreads=FIXED,
+        sessions=POWER_LIMITED_SESSIONS,
+        session_floor=POWER_LIMITED_SESSION_FLOOR,
     ),
     Process(name="torch.compile, one cache", spreads=COMPILED, freedom=8.0, draws=DRAWS),
     Process(name="torch.compile, fresh caches", spreads=COMPILED, freedom=8.0, draws=DRAWS, fresh_caches=True),

@@ -4,9 +4,10 @@ import dataclasses
 import math
 
 import pytest
-from factory import FAST_BEATS_PLAIN, SMALL, plan_of, records_of, small_experiment
+from factory import FAST_BEATS_PLAIN, SMALL, plan_of, quiet_round, records_of, small_experiment
 
 from lab.definition.plan import Plan
+from lab.evidence.record import Watch
 from lab.verdict.judge_run import judge_run
 from lab.verdict.statistics import Speedup
 from lab.verdict.widening import (
@@ -14,6 +15,7 @@ from lab.verdict.widening import (
     DRAW_SPREAD,
     FEW_OPERATIONS,
     NORMAL_QUANTILE,
+    POWER_LIMITED_SESSION_FLOOR,
     SESSION_FLOOR,
     SESSION_SHARE,
     profiles_drawn_once,
@@ -47,18 +49,23 @@ def test_restless_sweeps_have_a_share_of_what_differs_between_them() -> None:
     )
 
 
-@pytest.mark.parametrize(("operations_a_byte", "least"), [
-    (0, SESSION_FLOOR), (FEW_OPERATIONS, SESSION_FLOOR), (FEW_OPERATIONS + 1, BUSY_SESSION_FLOOR),
+@pytest.mark.parametrize(("operations_a_byte", "reasons", "least"), [
+    (0, 0, SESSION_FLOOR), (FEW_OPERATIONS, 0, SESSION_FLOOR), (FEW_OPERATIONS, 0x4, SESSION_FLOOR),
+    (FEW_OPERATIONS + 1, 0, BUSY_SESSION_FLOOR), (FEW_OPERATIONS + 1, 0x4, POWER_LIMITED_SESSION_FLOOR),
 ])  # fmt: skip
-def test_cases_of_many_operations_for_each_result_differ_more_between_boards(
-    operations_a_byte: float, least: float
+def test_cases_of_many_operations_for_each_result_differ_more_between_boards_and_most_at_the_power_limit(
+    operations_a_byte: float, reasons: int, least: float
 ) -> None:
     made = plan_of(experiments=[small_experiment()])
     (case,) = (each for each in made.experiments[0].cases if each.name == SMALL.name)
     busy = dataclasses.replace(case, flops=int(operations_a_byte * case.written_bytes))
     changed = dataclasses.replace(made, experiments=(dataclasses.replace(made.experiments[0], cases=(busy,)),))
     times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 40e-6}
-    (claim,) = judge_run(changed, records_of(changed, times, noise=0.0001)).experiments[0].claims
+    records = [
+        dataclasses.replace(record, rounds=(quiet_round(reasons=reasons),) * 6) if isinstance(record, Watch) else record
+        for record in records_of(changed, times, noise=0.0001)
+    ]
+    (claim,) = judge_run(changed, records).experiments[0].claims
     speedup = claim.verdicts[SMALL.name].speedup
     assert speedup
     assert speedup.widths

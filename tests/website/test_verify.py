@@ -13,17 +13,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from factory import SWEEP_FLAG, measured_run, plan_of, records_of, write_run
+from factory import SWEEP_FLAG, measured_run, plan_of, quiet_round, records_of, write_run
 from test_site import EXPERIMENT, TIMES, publish
 
 from lab.cli import main
 from lab.commands.publishing import MOST_TOLD
 from lab.errors import EvidenceError
 from lab.evidence import journal
-from lab.evidence.record import Cell, Control, Sustained
+from lab.evidence.record import Cell, Control, Sustained, Watch
 from lab.verdict import judge, statistics, sustained, widening
 from lab.verdict.cells import ALL_VOID
-from lab.verdict.judge_run import load_run
+from lab.verdict.judge_run import judge_run, load_run
 from lab.website.data.published import experiment_data
 from lab.website.site import build_site
 from lab.website.verification import files
@@ -508,6 +508,31 @@ def test_a_bug_in_the_central_statistics_does_not_verify_itself(run_directory, m
 def test_nor_does_one_in_what_widens_the_interval(run_directory, monkeypatch, name, value):
     monkeypatch.setattr(widening, name, value)
     assert any("/high: published is" in line for line in recomputed_lines(run_directory))
+
+
+@pytest.mark.parametrize(
+    ("reasons", "name"), [((0x4, 0), "POWER_LIMITED_SESSION_FLOOR"), ((0x4, 0, 0), "BUSY_SESSION_FLOOR")]
+)
+def test_nor_does_one_in_what_boards_differ_by_at_the_power_limit(reasons, name, monkeypatch):
+    """Nine sweeps that hardly differ, of a case of many operations for each byte."""
+    plan = plan_of(sweeps=9)
+    cases = tuple(replace(case, flops=1000 * case.written_bytes) for case in plan.experiments[0].cases)
+    plan = replace(plan, experiments=(replace(plan.experiments[0], cases=cases),))
+    records = [
+        replace(record, rounds=tuple(quiet_round(reasons=reasons[n % len(reasons)]) for n in range(6)))
+        if isinstance(record, Watch)
+        else record
+        for record in records_of(plan, TIMES, noise=0.0001)
+    ]
+
+    def lines():
+        run = judge_run(plan, records)
+        (result,) = run.experiments
+        return [str(mismatch) for mismatch in recomputed(result, experiment_data(result, run), DATA)]
+
+    assert lines() == []
+    monkeypatch.setattr(widening, name, 0.02)
+    assert any("/high: published is" in line for line in lines())
 
 
 def test_nor_does_a_verdict_that_the_interval_does_not_bear(tmp_path, monkeypatch):

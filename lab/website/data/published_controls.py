@@ -26,7 +26,7 @@ class GpuData:
     """What the GPU went through while a case was timed, over all sweeps; null where nobody told."""
 
     rounds: int
-    power_capped: bool
+    power_capped_share: Annotated[float | None, "Of the rounds: those at the power limit, as a share of 1."]
     lowest_spin_hertz: float | None
     lowest_sm_hertz: float | None
     largest_power_watts: float | None
@@ -70,7 +70,7 @@ def gpu_data(result: ExperimentResult, case: str) -> GpuData:
     joules = [watch.energy_joules for watch in watches if watch.energy_joules is not None]
     return GpuData(
         rounds=len(rounds),
-        power_capped=(result.plan.name, case) in result.spoiled.power_capped,
+        power_capped_share=result.spoiled.capped_shares.get((result.plan.name, case)),
         lowest_spin_hertz=min(readings["spin_hertz"], default=None),
         lowest_sm_hertz=min(readings["sm_hertz"], default=None),
         largest_power_watts=max(readings["power_watts"], default=None),

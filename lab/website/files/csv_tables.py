@@ -118,7 +118,7 @@ TABLES: Mapping[str, tuple[Callable[[Judged], Iterator[Keys]], Sequence[Column]]
         *(column for scope in SCOPES
           for column in _of(f"controls/{{case}}/scopes/{scope}", INTERVAL, f"control_{scope}")),
         *_of("gpu/{case}", "rounds lowest_spin_hertz lowest_sm_hertz largest_power_watts largest_temperature_celsius "
-             "energy_joules_per_sweep power_capped"),
+             "energy_joules_per_sweep power_capped_share"),
     ]),
     "comparisons": (_comparisons, [
         *_keys("case", "subject", "baseline"), *_of("against/{case}/{subject}/{baseline}", INTERVAL),

@@ -8,6 +8,9 @@ from typing import Any
 from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import EAGER_PENALTY, SCOPE
+from lab.verdict.excluded_rounds import POWER_LIMITED_SHARE
+from lab.verdict.statistics import per_cent
+from lab.verdict.widening import POWER_LIMITED_SESSION_FLOOR, session_floor
 from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
@@ -128,10 +131,12 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
         remarks.append((f"The times were {HOST_WENT_ON}.",))
     if _any_quotient(case, view):
         remarks.append((MEDIANS,))
-    if view.value("gpu", case.name, "power_capped"):
-        remarks.append(
-            ("The GPU was at its power limit for part of the time, which may slow the longest kernels most.",)
-        )
+    if capped := view.value("gpu", case.name, "power_capped_share"):
+        share = view.figure("gpu", case.name, "power_capped_share", show=per_cent)
+        wider = session_floor(case, capped >= POWER_LIMITED_SHARE) == POWER_LIMITED_SESSION_FLOOR
+        said = " of the rounds, which may slow the longest kernels most."
+        said += " Boards differ more there, so intervals are wider." if wider else ""
+        remarks.append(("The GPU was at its power limit in ", share, said))
     table = PageTable(label="Every implementation", kind="stacks", heads=columns, rows=rows, caption=(caption,))
     return Fold(id="cells", title="Every implementation", tables=(table,), items=tuple(remarks))
 

@@ -76,7 +76,7 @@ def cells_note(item: Judged, view: DataView) -> Words:
 
 def _power_note(item: Judged, view: DataView) -> Words:
     """At how many cases the board was at its power limit, and how far its clock fell; empty where it never was."""
-    capped = [case for case, seen in item.data["gpu"].items() if seen["power_capped"]]
+    capped = [case for case, seen in item.data["gpu"].items() if seen["power_capped_share"]]
     if not capped:
         return ()
     cases = len(item.data["gpu"])

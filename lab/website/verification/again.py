@@ -7,8 +7,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from lab.definition.plan import PlannedCase, PlannedClaim
-from lab.evidence.record import Cell, Control, Sustained, Timing
+from lab.definition.plan import PlannedClaim
+from lab.evidence.record import Cell, Control, Round, Sustained, Timing
 from lab.verdict.results import ExperimentResult
 from lab.website.figure import pointer
 from lab.website.verification.files import Mismatch
@@ -24,7 +24,9 @@ RESOLUTION_SECONDS = 1e-10
 NORMAL_QUANTILE = 1.96
 FEWEST_RANKED, RANKS_LEFT = 9, 2
 SESSION_SHARE = 0.40
-SESSION_FLOOR, BUSY_SESSION_FLOOR, FEW_OPERATIONS = 0.0015, 0.0060, 100.0
+SESSION_FLOOR, FEW_OPERATIONS = 0.0015, 100.0
+BUSY_SESSION_FLOOR, POWER_LIMITED_SESSION_FLOOR = 0.0045, 0.0075
+POWER_CAP, POWER_CAPPED_SECONDS, POWER_LIMITED_ROUNDS = 4, 0.05, 0.5
 DRAW_SPREAD = 0.10
 FEWEST_FOR_P95 = 100
 SHOWN, DECIDING = 0.95, 0.98  # confidence of the intervals that are published, and of those that decide
@@ -238,7 +240,7 @@ def _speedup(result: ExperimentResult, claim: PlannedClaim, case: str, step_seco
             control = centre_and_half_width(slow, fast, step)
     one_draw = claim.baseline in result.drawn_once or claim.subject in result.drawn_once
     slow, fast, step = _paired(result, baseline, subject, claim.scope, step_seconds)
-    effects, floor = _effects(slow, fast), _session_floor(result.plan.case(case))
+    effects, floor = _effects(slow, fast), _session_floor(result, case)
     ratio, low, high = interval(slow, fast, step, floor, control, one_draw)
     return Again(
         ratio=ratio,
@@ -250,9 +252,23 @@ def _speedup(result: ExperimentResult, claim: PlannedClaim, case: str, step_seco
     )
 
 
-def _session_floor(case: PlannedCase) -> float:
-    few = case.flops <= FEW_OPERATIONS * case.written_bytes
-    return SESSION_FLOOR if few else BUSY_SESSION_FLOOR
+def _session_floor(result: ExperimentResult, case: str) -> float:
+    planned = result.plan.case(case)
+    if planned.flops <= FEW_OPERATIONS * planned.written_bytes:
+        return SESSION_FLOOR
+    told = [limited for watch in result.watches.get(case, ()) for each in watch.rounds
+            if (limited := _at_power_limit(each)) is not None]  # fmt: skip
+    elsewhere = told and sum(told) < POWER_LIMITED_ROUNDS * len(told)
+    return BUSY_SESSION_FLOOR if elsewhere else POWER_LIMITED_SESSION_FLOOR
+
+
+def _at_power_limit(seen: Round) -> bool | None:
+    """None where NVML told neither why the clock was low nor for how long."""
+    spent = seen.violation_seconds.get("power")
+    if seen.reasons is None and spent is None:
+        return None
+    reasons = seen.reasons or 0
+    return bool(reasons & POWER_CAP) or (seen.seconds > 0 and (spent or 0.0) / seen.seconds > POWER_CAPPED_SECONDS)
 
 
 def _paired(
