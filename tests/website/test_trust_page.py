@@ -136,8 +136,7 @@ def test_the_page_begins_with_the_verdicts_that_changed_and_counts_no_screening_
 def test_where_runs_of_one_source_were_repeated_the_page_begins_with_them() -> None:
     """Which is what a reader wants to know of a verdict; changed kernels come after it."""
     opening = (
-        "Where runs of the same source were repeated: pairs of verdicts on a claim at a case that differ. "
-        "Fixed kernels: "
+        "When a run was repeated from the same source, this many verdicts on a claim at a case changed. Fixed kernels: "
     )
     alike = text_of(trust_page(trust_of(*ALIKE))["lede"])
     assert alike.startswith(f"{opening}0 of 3 on H200. None of these went from “holds” to “does not hold”")

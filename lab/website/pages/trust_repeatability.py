@@ -93,7 +93,7 @@ def how_many_changed(view: DataView) -> Sentence:
     kinds = [(f" {begun(kind)}: ", *joined(counted, ", "), ".") for kind, counted in by_kind.items()]
     reversed_too = any(pairs["flipped"] for pairs in every.values())
     none = "" if reversed_too else " None of these went from “holds” to “does not hold” or back."
-    opening = "Where runs of the same source were repeated: pairs of verdicts on a claim at a case that differ."
+    opening = "When a run was repeated from the same source, this many verdicts on a claim at a case changed."
     return (opening, *chain.from_iterable(kinds), none, " ")
 
 
