@@ -69,3 +69,11 @@ def test_answer_baseline_interval_boundary_and_command_are_seen_at_once(browser,
             assert all(figures for interval, figures in rows if interval != "–"), name
     assert MEASURED
     assert faults == []
+
+
+def test_the_head_of_the_first_table_stays_in_sight(browser, published):
+    with reader(browser, width=1280, height=500, reduced_motion="reduce") as seen:
+        seen.open(f"{published}/index.html")
+        seen.page.evaluate("document.querySelectorAll('.grid tbody')[3].scrollIntoView()")
+        assert seen.page.evaluate("document.querySelector('.grid thead th').getBoundingClientRect().top") == 0
+        assert seen.page.evaluate("scrollY") > 500
