@@ -82,9 +82,19 @@ def test_without_scripts_the_switch_works_and_the_whole_grid_is_there(browser, p
         assert not seen.page.locator("#query").is_visible()
 
 
-def test_a_phone_shows_one_shape_of_each_operator_until_all_are_asked_for(browser, served):
+# By operator how many implementations were timed at the shape that is shown, and at most at any.
+TIMED = """() => [...document.querySelectorAll(".board .grid tbody")].filter(it => it.checkVisibility()).map(operator => {
+  const timed = row => row.querySelectorAll("td[class]").length, rows = [...operator.rows];
+  return [timed(rows.find(row => row.checkVisibility())), Math.max(...rows.map(timed))];
+})"""
+
+
+def test_a_phone_shows_of_each_operator_the_shape_of_most_rivals_until_all_are_asked_for(browser, published):
+    with reader(browser, width=390, height=844) as seen:
+        seen.open(f"{published}/index.html")
+        assert all(timed == most > 0 for timed, most in seen.page.evaluate(TIMED))
     with reader(browser, width=390, height=844, scripts=False) as seen:
-        seen.open(f"{served}/index.html")
+        seen.open(f"{published}/index.html")
         shown, operators = (
             seen.page.locator(f".board:visible .grid {name}:visible") for name in ("tr[data-at]", "tbody")
         )

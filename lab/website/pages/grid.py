@@ -1,6 +1,7 @@
 """The grid of the front page: every family's time at each shape, a table for each GPU and call mode, and how often each
 family is level."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
 from typing import Any
@@ -109,10 +110,17 @@ def _board(view: DataView, gpu: str, mode: str, shown: Mapping[str, str], dtypes
                 axes=axes(op).split("×"),
                 dtypes=sorted({row.d for row in rows}),
                 rows=rows,
+                fullest=max(rows, key=_timed),
             )
             for op, rows in ordered
         ],
     }
+
+
+def _timed(row: View) -> tuple[int, int]:
+    """How many families were timed at a shape, and how large it is. Where there is room for one shape of an operator,
+    the fullest contest is shown, and of several the largest."""
+    return sum(cell is not None for cell in row.cells), math.prod(row.sizes)
 
 
 def _words(op: str) -> str:
@@ -160,7 +168,8 @@ def _leader_in_other_modes(by_mode: DataView, mode: str) -> Sentence:
 
 def _row(row: Row, families: Sequence[str], view: DataView, shown: Mapping[str, str], dtypes: Sequence[str]) -> View:
     return View(
-        shape=shape_text(row), dtype=DTYPES.get(row["dtype"], row["dtype"]), d=dtypes.index(row["dtype"]) + 1,
+        shape=shape_text(row), sizes=row["shape"],
+        dtype=DTYPES.get(row["dtype"], row["dtype"]), d=dtypes.index(row["dtype"]) + 1,
         href=row_page(row, shown), at=f"{view.place}/cells/", newer=_newer(row),
         cells=[_cell(row["cells"].get(each), view.at("cells", each)) for each in families],
     )  # fmt: skip
