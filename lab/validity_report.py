@@ -75,9 +75,9 @@ def describe_repeats(repeats: Sequence[Repeatability], constants: Estimates) -> 
         yield f"  between sessions: {constants.session_share:.2f} of the standard deviation of sweeps"
     for sessions in constants.sessions:
         yield (
-            f"  fixed kernels that are taken to differ by {per_cent(sessions.floor, 2)} at least: "
-            f"{sessions.comparisons} comparisons differ by {per_cent(sessions.seen_floor, 2)}; deciles between three "
-            f"runs and more: {' '.join(f'{value:.4f}' for value in sessions.deciles) or '–'}"
+            f"  fixed kernels that are taken to scatter between runs by {per_cent(sessions.floor, 2)} at least: "
+            f"{sessions.comparisons} comparisons scatter by {per_cent(sessions.seen_floor, 2)} beyond what sweeps "
+            f"explain; of three runs and more: {' '.join(f'{value:.4f}' for value in sessions.beyond_sweeps) or '–'}"
         )
     if constants.draw_spread is not None:
         yield f"  between choices of an autotuner: {per_cent(constants.draw_spread, 1)}"

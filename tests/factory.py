@@ -329,6 +329,30 @@ def watch(experiment: str, case: str, sweep: int, process: str, rounds: int = 6)
     )  # fmt: skip
 
 
+def busy(plan: Plan) -> Plan:
+    """The plan with as many operations at each case as a matrix product has, in which boards differ more."""
+    experiments = (
+        dataclasses.replace(
+            each,
+            cases=tuple(dataclasses.replace(case, flops=1000 * case.written_bytes) for case in each.cases),
+        )
+        for each in plan.experiments
+    )
+    return dataclasses.replace(plan, experiments=tuple(experiments))
+
+
+def seen_as(records: Iterable[Record], *changes: dict[str, Any]) -> list[Record]:
+    """The records, with rounds in which the GPU was as these say, in turn."""
+    return [
+        dataclasses.replace(
+            record, rounds=tuple(quiet_round(**changes[n % len(changes)]) for n, _ in enumerate(record.rounds))
+        )
+        if isinstance(record, Watch)
+        else record
+        for record in records
+    ]
+
+
 def _timings(
     experiment: Any, case: PlannedCase, profile: str, seconds: Mapping[Any, float], noise: float, plan: Plan,
     dice: random.Random,

@@ -1,9 +1,9 @@
 """The constants that widen intervals, and the spreads of the simulation, estimated again from runs. Pure.
 
 How `SESSION_SHARE` was found: `lab validity --one-code` of norms-2026-11-21-a to -e, one code on four boards. How
-`BUSY_SESSION_FLOOR` was: `lab validity` of the H200 runs of 2026-11-27, and then the simulation, for some comparisons
-differ by more than twice the root mean square. How `DRAW_SPREAD` was: of kernels-2026-11-22 and -23, each of which
-compiled once for all its sweeps.
+`BUSY_SESSION_FLOOR` and `POWER_LIMITED_SESSION_FLOOR` were: `lab validity` of the runs that lab/verdict/widening.py
+names, and then the simulation, for some comparisons scatter by several times the standard deviation. How `DRAW_SPREAD`
+was: of kernels-2026-11-22 and -23, each of which compiled once for all its sweeps.
 """
 
 import itertools
@@ -44,7 +44,7 @@ class Sessions:
 
     floor: float  # that the judge takes
     seen_floor: float  # the smallest with which runs differ no more than is explained, in the mean square
-    deciles: tuple[float, ...]  # over comparisons of three runs and more: what sweeps do not explain
+    beyond_sweeps: tuple[float, ...]  # of each comparison of three runs and more, the calmest first
     comparisons: int  # of two runs and more
 
 
@@ -80,14 +80,14 @@ def _sessions(places: Mapping[RepeatKey, Sequence[Seen]]) -> Iterator[Sessions]:
             and place.experiment != CEILINGS
             and not any(each.compiled or each.verdict.one_draw for each in seen)
         ):
-            groups.setdefault(seen[0].session_floor, []).append(seen)
+            groups.setdefault(max(each.session_floor for each in seen), []).append(seen)
     for floor, comparisons in sorted(groups.items()):
         pairs = [pair for seen in comparisons for pair in itertools.combinations(seen, 2)]
         between = [_between(seen) for seen in comparisons if len(seen) >= FEWEST_RUNS]
         yield Sessions(
             floor=floor,
             seen_floor=next((each for each in FLOORS if _excess(pairs, SESSION_SHARE, each) <= 1), FLOORS[-1]),
-            deciles=tuple(map(float, np.quantile(between, DECILES))) if between else (),
+            beyond_sweeps=tuple(sorted(between)),
             comparisons=len(comparisons),
         )
 

@@ -14,8 +14,7 @@ LOWEST_CLOCK_SHARE = 0.90  # of the median clock of the process's rounds
 LARGEST_CANARY_DRIFT = 0.02  # from the median of its process
 LARGEST_DROPPED_SHARE = 0.20  # of a case's rounds, or of a side's samples: with more left out there is no verdict
 POWER_CAP = 0x4
-POWER_CAPPED_SHARE = 0.05
-POWER_LIMITED_SHARE = 0.5  # of a case's rounds
+POWER_CAPPED_TIME_SHARE = 0.05  # of a round
 
 Process = tuple[int, str]  # sweep, process
 Place = tuple[int, str, str, str]  # sweep, process, experiment, case
@@ -27,7 +26,7 @@ class ExcludedRounds:
 
     by_round: Mapping[Place, Mapping[int, str]] = field(default_factory=dict)
     shares: Mapping[tuple[str, str], float] = field(default_factory=dict)  # by experiment and case
-    # By experiment and case, where NVML told of any: the share of its rounds at the power limit. A label, and no fault.
+    # By experiment and case, where NVML told of any: the share of its rounds that reached the power limit. No fault.
     capped_shares: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     def rounds(self, sweep: int, process: str, experiment: str, case: str) -> frozenset[int]:
@@ -42,8 +41,8 @@ class ExcludedRounds:
         return self.shares.get((experiment, case), 0.0)
 
     def power_limited(self, experiment: str, case: str) -> bool:
-        """Whether the board was at its power limit in half of a case's rounds or more, or nobody knows."""
-        return self.capped_shares.get((experiment, case), 1.0) >= POWER_LIMITED_SHARE
+        """Whether a board reached its power limit in any round of a case, or nobody knows."""
+        return self.capped_shares.get((experiment, case), 1.0) > 0
 
 
 NOTHING = ExcludedRounds()
@@ -103,7 +102,9 @@ def _reason(seen: Round, usual_hertz: float | None) -> str:
 
 def _capped(seen: Round) -> bool:
     power = seen.violation_seconds.get("power", 0.0)
-    return bool((seen.reasons or 0) & POWER_CAP) or (seen.seconds > 0 and power / seen.seconds > POWER_CAPPED_SHARE)
+    return bool((seen.reasons or 0) & POWER_CAP) or (
+        seen.seconds > 0 and power / seen.seconds > POWER_CAPPED_TIME_SHARE
+    )
 
 
 def _median_clocks(watches: Iterable[Watch]) -> dict[Process, float]:

@@ -83,8 +83,8 @@ def test_without_scripts_the_switch_works_and_the_whole_grid_is_there(browser, p
 
 
 # By operator how many implementations were timed at the shape that is shown, and at most at any.
-TIMED = """() => [...document.querySelectorAll(".board .grid tbody")].filter(it => it.checkVisibility()).map(operator => {
-  const timed = row => row.querySelectorAll("td[class]").length, rows = [...operator.rows];
+TIMED = """() => [...document.querySelectorAll(".board .grid tbody")].filter(it => it.checkVisibility()).map(body => {
+  const timed = row => row.querySelectorAll("td[class]").length, rows = [...body.rows];
   return [timed(rows.find(row => row.checkVisibility())), Math.max(...rows.map(timed))];
 })"""
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 from counting import FAST_MOVES_THE_LEAST, PLAIN_MOVES_TWICE
-from factory import LARGE, SMALL, plan_of, quiet_round, records_of, small_experiment
+from factory import LARGE, SMALL, busy, plan_of, quiet_round, records_of, seen_as, small_experiment
 
 from lab.evidence.record import Watch
 from lab.verdict.precision import imprecise_claims, wants_another
 from lab.verdict.statistics import Speedup
 
+FAST_BEATS = "fast-beats-plain"
 NOISE = {"calm": 0.001, "restless": 0.2}
 
 
@@ -50,6 +51,13 @@ def test_a_case_of_which_too_many_rounds_were_spoiled_is_named_however_clear(rou
             spoiled, rounds = min(rounds, len(record.rounds)), max(0, rounds - len(record.rounds))
             records[index] = dataclasses.replace(record, rounds=(shared,) * spoiled + record.rounds[spoiled:])
     assert imprecise_claims(plan, records) == named
+
+
+@pytest.mark.parametrize(("seen", "named"), [({}, set()), ({"reasons": 0x4}, {("doubling", SMALL.name, FAST_BEATS)})])
+def test_at_the_power_limit_a_claim_must_be_clearer_to_stop_early(seen: dict[str, Any], named: set[Any]) -> None:
+    plan = busy(plan_of(experiments=[small_experiment()]))
+    times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 1.055 * 20e-6}
+    assert imprecise_claims(plan, seen_as(records_of(plan, times, noise=0.0001), seen)) == named
 
 
 def of(value: float, half_width: float, sweeps: int = 5) -> Speedup:

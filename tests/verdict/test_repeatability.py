@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from factory import FAST, LARGE, SMALL, machine, plan_of, profile, records_of, small_experiment
+from factory import FAST, LARGE, SMALL, busy, machine, plan_of, profile, records_of, seen_as, small_experiment
 
 from lab.definition.experiment import CEILINGS
 from lab.verdict.estimates import FLOORS, estimates
@@ -14,7 +14,7 @@ from lab.verdict.judge_run import judge_run
 from lab.verdict.pooled import pooled
 from lab.verdict.repeatability import Kind, PairsOf, repeatability, runs_of_one_source
 from lab.verdict.results import RunResult
-from lab.verdict.widening import SESSION_FLOOR
+from lab.verdict.widening import BUSY_SESSION_FLOOR, POWER_LIMITED_SESSION_FLOOR, SESSION_FLOOR
 
 
 def run(
@@ -159,6 +159,17 @@ def test_runs_on_three_boards_decide_by_their_own_scatter(ratios: tuple[float, .
     assert [each.status for each in pooled(one_board)] == [None]
 
 
+def test_what_boards_differ_by_is_estimated_apart_where_one_reached_its_power_limit() -> None:
+    def product(name: str, *seen: dict[str, int]) -> RunResult:
+        plan = busy(plan_of(name, experiments=[small_experiment()]))
+        times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 24e-6}
+        return judge_run(plan, seen_as(records_of(plan, times, noise=0.001, seed=sum(map(ord, name))), *seen))
+
+    calm, limited = product("a", {}), product("b", {}, {"reasons": 0x4})
+    for runs, floor in (((calm, calm), BUSY_SESSION_FLOOR), ((calm, limited), POWER_LIMITED_SESSION_FLOOR)):
+        assert [each.floor for each in estimates(runs).sessions] == [floor]
+
+
 def test_two_runs_have_a_mean_and_no_interval_and_one_has_nothing() -> None:
     (pool,) = pooled([run("a"), run("b")])
     assert (pool.low, pool.high) == (None, None)
@@ -179,7 +190,10 @@ def test_the_constants_are_estimated_from_repeats() -> None:
     (sessions,) = constants.sessions
     assert sessions.floor == SESSION_FLOOR
     assert sessions.seen_floor == FLOORS[-1]
-    assert sessions.deciles == pytest.approx([np.log([1.2, 1.25, 1.3]).std(ddof=1)] * 10, rel=0.02)
+    assert sessions.beyond_sweeps == pytest.approx(
+        [np.log([1.2, 1.25, 1.3]).std(ddof=1)] * len(sessions.beyond_sweeps), rel=0.02
+    )
+    assert sessions.beyond_sweeps
     assert constants.draw_spread is None
     assert set(constants.sweep_deciles) == {"fixed"}
     assert list(constants.sweep_deciles["fixed"]) == sorted(constants.sweep_deciles["fixed"])

@@ -4,10 +4,9 @@ import dataclasses
 import math
 
 import pytest
-from factory import FAST_BEATS_PLAIN, SMALL, plan_of, quiet_round, records_of, small_experiment
+from factory import FAST_BEATS_PLAIN, SMALL, plan_of, records_of, seen_as, small_experiment
 
 from lab.definition.plan import Plan
-from lab.evidence.record import Watch
 from lab.verdict.judge_run import judge_run
 from lab.verdict.statistics import Speedup
 from lab.verdict.widening import (
@@ -61,10 +60,7 @@ def test_cases_of_many_operations_for_each_result_differ_more_between_boards_and
     busy = dataclasses.replace(case, flops=int(operations_a_byte * case.written_bytes))
     changed = dataclasses.replace(made, experiments=(dataclasses.replace(made.experiments[0], cases=(busy,)),))
     times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 40e-6}
-    records = [
-        dataclasses.replace(record, rounds=(quiet_round(reasons=reasons),) * 6) if isinstance(record, Watch) else record
-        for record in records_of(changed, times, noise=0.0001)
-    ]
+    records = seen_as(records_of(changed, times, noise=0.0001), {"reasons": reasons}, {})
     (claim,) = judge_run(changed, records).experiments[0].claims
     speedup = claim.verdicts[SMALL.name].speedup
     assert speedup

@@ -4,7 +4,7 @@ import dataclasses
 from types import SimpleNamespace as View
 
 import pytest
-from factory import FAST, LARGE, PLAIN, SMALL, machine, plan_of, profile, records_of, small_experiment
+from factory import FAST, LARGE, PLAIN, SMALL, busy, machine, plan_of, profile, records_of, seen_as, small_experiment
 from page_parts import datum, figures, row_of, section_of, texts_of, words_of
 
 from lab.evidence.record import Canary, Cell, RunStart, Sustained
@@ -38,6 +38,26 @@ def test_its_answer_names_the_fastest_and_its_lead_over_the_next() -> None:
     answer = words_of(page.answer)
     assert answer.startswith(("Fast was the fastest, with 39.9", "Fast was the fastest, with 40.0"))
     assert "] as fast as third, the next. In a CUDA graph fast was fastest, at 38.0 µs." in answer
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        ([{}], ""),
+        ([{}, {"reasons": 0x4}], "The GPU reached its power limit in 50 % of the rounds, which may slow the longest "
+         "kernels most. Boards differ more there, so intervals are wider."),
+        ([{"reasons": None, "violation_seconds": {}}], "Whether the GPU reached its power limit is not known; "
+         "intervals are as wide as if it had."),
+    ],
+)  # fmt: skip
+def test_a_case_says_whether_the_power_limit_widens_its_intervals(seen: list[dict[str, object]], told: str) -> None:
+    plan = busy(plan_of(experiments=[small_experiment()], include=()))
+    run = judge_run(plan, seen_as(records_of(plan, TIMES), *seen))
+    page = page_of(judged_run(run, digest="ab" * 32)[0])
+    cells = section_of(page, "cells")
+    assert cells
+    remarks = [words_of(item) for item in cells.items]
+    assert [remark for remark in remarks if "power limit" in remark] == ([told] if told else [])
 
 
 def test_its_answer_shares_the_first_place_where_nothing_tells_two_apart() -> None:

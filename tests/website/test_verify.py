@@ -13,14 +13,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from factory import SWEEP_FLAG, measured_run, plan_of, quiet_round, records_of, write_run
+from factory import SWEEP_FLAG, busy, measured_run, plan_of, records_of, seen_as, write_run
 from test_site import EXPERIMENT, TIMES, publish
 
 from lab.cli import main
 from lab.commands.publishing import MOST_TOLD
 from lab.errors import EvidenceError
 from lab.evidence import journal
-from lab.evidence.record import Cell, Control, Sustained, Watch
+from lab.evidence.record import Cell, Control, Sustained
 from lab.verdict import judge, statistics, sustained, widening
 from lab.verdict.cells import ALL_VOID
 from lab.verdict.judge_run import judge_run, load_run
@@ -510,20 +510,21 @@ def test_nor_does_one_in_what_widens_the_interval(run_directory, monkeypatch, na
     assert any("/high: published is" in line for line in recomputed_lines(run_directory))
 
 
+UNKNOWN = {"reasons": None, "violation_seconds": {}}
+
+
 @pytest.mark.parametrize(
-    ("reasons", "name"), [((0x4, 0), "POWER_LIMITED_SESSION_FLOOR"), ((0x4, 0, 0), "BUSY_SESSION_FLOOR")]
-)
-def test_nor_does_one_in_what_boards_differ_by_at_the_power_limit(reasons, name, monkeypatch):
+    ("seen", "name"),
+    [
+        ([{}, {"reasons": 0x4}], "POWER_LIMITED_SESSION_FLOOR"), ([UNKNOWN], "POWER_LIMITED_SESSION_FLOOR"),
+        ([{}, {"reasons": None, "violation_seconds": {"power": 0.01}}], "POWER_LIMITED_SESSION_FLOOR"),
+        ([{}], "BUSY_SESSION_FLOOR"), ([{}, {"violation_seconds": {"power": 0.005}}, UNKNOWN], "BUSY_SESSION_FLOOR"),
+    ],
+)  # fmt: skip
+def test_nor_does_one_in_what_boards_differ_by_at_the_power_limit(seen, name, monkeypatch):
     """Nine sweeps that hardly differ, of a case of many operations for each byte."""
-    plan = plan_of(sweeps=9)
-    cases = tuple(replace(case, flops=1000 * case.written_bytes) for case in plan.experiments[0].cases)
-    plan = replace(plan, experiments=(replace(plan.experiments[0], cases=cases),))
-    records = [
-        replace(record, rounds=tuple(quiet_round(reasons=reasons[n % len(reasons)]) for n in range(6)))
-        if isinstance(record, Watch)
-        else record
-        for record in records_of(plan, TIMES, noise=0.0001)
-    ]
+    plan = busy(plan_of(sweeps=9))
+    records = seen_as(records_of(plan, TIMES, noise=0.0001), *seen)
 
     def lines():
         run = judge_run(plan, records)

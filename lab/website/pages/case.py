@@ -8,9 +8,8 @@ from typing import Any
 from lab.definition.claim_words import claim_sentence
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import EAGER_PENALTY, SCOPE
-from lab.verdict.excluded_rounds import POWER_LIMITED_SHARE
 from lab.verdict.statistics import per_cent
-from lab.verdict.widening import POWER_LIMITED_SESSION_FLOOR, session_floor
+from lab.verdict.widening import session_floor
 from lab.website import format
 from lab.website.addresses import experiment_folder
 from lab.website.data.judged import Judged
@@ -131,14 +130,21 @@ def _cells(item: Judged, case: PlannedCase, view: DataView) -> Fold:
         remarks.append((f"The times were {HOST_WENT_ON}.",))
     if _any_quotient(case, view):
         remarks.append((MEDIANS,))
-    if capped := view.value("gpu", case.name, "power_capped_share"):
-        share = view.figure("gpu", case.name, "power_capped_share", show=per_cent)
-        wider = session_floor(case, capped >= POWER_LIMITED_SHARE) == POWER_LIMITED_SESSION_FLOOR
-        said = " of the rounds, which may slow the longest kernels most."
-        said += " Boards differ more there, so intervals are wider." if wider else ""
-        remarks.append(("The GPU was at its power limit in ", share, said))
+    remarks += _power_remark(item, case, view)
     table = PageTable(label="Every implementation", kind="stacks", heads=columns, rows=rows, caption=(caption,))
     return Fold(id="cells", title="Every implementation", tables=(table,), items=tuple(remarks))
+
+
+def _power_remark(item: Judged, case: PlannedCase, view: DataView) -> Iterator[Words]:
+    """Whether the board reached its power limit, and that intervals are wider for it."""
+    share = view.figure("gpu", case.name, "power_capped_share", show=per_cent)
+    wider = session_floor(case, power_limited=True) > session_floor(case, power_limited=False)
+    if share and share.value:
+        said = " of the rounds, which may slow the longest kernels most."
+        said += " Boards differ more there, so intervals are wider." if wider else ""
+        yield ("The GPU reached its power limit in ", share, said)
+    elif share is None and wider and not item.on_cpu:
+        yield ("Whether the GPU reached its power limit is not known; intervals are as wide as if it had.",)
 
 
 def _columns(item: Judged, case: PlannedCase, view: DataView) -> tuple[Head, ...]:

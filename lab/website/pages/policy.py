@@ -110,8 +110,8 @@ CONSTANTS = (
         f"{widening.SESSION_SHARE:.2f} of that between sweeps, {per_cent(widening.SESSION_FLOOR, 2)} at least; in "
         f"cases of more than {widening.FEW_OPERATIONS:g} floating-point operations for each byte written "
         f"{per_cent(widening.BUSY_SESSION_FLOOR, 2)} at least, and "
-        f"{per_cent(widening.POWER_LIMITED_SESSION_FLOOR, 2)} where the board was at its power limit in "
-        f"{per_cent(excluded_rounds.POWER_LIMITED_SHARE)} of the rounds or more, or its state is not known",
+        f"{per_cent(widening.POWER_LIMITED_SESSION_FLOOR, 2)} where a board reached its power limit in any round, or "
+        "its state is not known",
     ),
     ("Standard deviation between an autotuner's choices", per_cent(widening.DRAW_SPREAD)),
     ("Margin around parity that counts as a tie", TIE),

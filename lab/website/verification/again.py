@@ -25,8 +25,8 @@ NORMAL_QUANTILE = 1.96
 FEWEST_RANKED, RANKS_LEFT = 9, 2
 SESSION_SHARE = 0.40
 SESSION_FLOOR, FEW_OPERATIONS = 0.0015, 100.0
-BUSY_SESSION_FLOOR, POWER_LIMITED_SESSION_FLOOR = 0.0045, 0.0075
-POWER_CAP, POWER_CAPPED_SECONDS, POWER_LIMITED_ROUNDS = 4, 0.05, 0.5
+BUSY_SESSION_FLOOR, POWER_LIMITED_SESSION_FLOOR = 0.0050, 0.0080
+POWER_CAP, POWER_CAPPED_TIME_SHARE = 4, 0.05
 DRAW_SPREAD = 0.10
 FEWEST_FOR_P95 = 100
 SHOWN, DECIDING = 0.95, 0.98  # confidence of the intervals that are published, and of those that decide
@@ -258,8 +258,7 @@ def _session_floor(result: ExperimentResult, case: str) -> float:
         return SESSION_FLOOR
     told = [limited for watch in result.watches.get(case, ()) for each in watch.rounds
             if (limited := _at_power_limit(each)) is not None]  # fmt: skip
-    elsewhere = told and sum(told) < POWER_LIMITED_ROUNDS * len(told)
-    return BUSY_SESSION_FLOOR if elsewhere else POWER_LIMITED_SESSION_FLOOR
+    return BUSY_SESSION_FLOOR if told and not any(told) else POWER_LIMITED_SESSION_FLOOR
 
 
 def _at_power_limit(seen: Round) -> bool | None:
@@ -268,7 +267,7 @@ def _at_power_limit(seen: Round) -> bool | None:
     if seen.reasons is None and spent is None:
         return None
     reasons = seen.reasons or 0
-    return bool(reasons & POWER_CAP) or (seen.seconds > 0 and (spent or 0.0) / seen.seconds > POWER_CAPPED_SECONDS)
+    return bool(reasons & POWER_CAP) or (seen.seconds > 0 and (spent or 0.0) / seen.seconds > POWER_CAPPED_TIME_SHARE)
 
 
 def _paired(
