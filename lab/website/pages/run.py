@@ -15,9 +15,9 @@ from lab.website.data.judged import Judged
 from lab.website.data.promoted import Evidence
 from lab.website.figure import DataView, Figure, Sentence, joined, sentence
 from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
-from lab.website.pages.boundary import run_command
 from lab.website.pages.compare import pairs_of, runs_of
 from lab.website.pages.labels import environment, evidence_facts
+from lab.website.pages.measure_again import run_command
 from lab.website.pages.outline import outlines
 from lab.website.pages.pagination import leaves
 from lab.website.table import csv_table
