@@ -17,7 +17,7 @@ from lab.website.pages.pagination import leaves
 from lab.website.pages.search_answers import answers_script
 from lab.website.pages.zoo import has_zoo
 from lab.website.table import csv_table
-from lab.website.verdict_words import status_counts
+from lab.website.verdict_words import StatusCount, status_counts
 
 
 def experiment_row(item: View) -> View:
@@ -90,7 +90,7 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
     yield Attachment(path=DATA, content=data_text(data, DATA, "overview"))
 
 
-def _claims_with(count: View, view: DataView) -> Sentence:
+def _claims_with(count: StatusCount, view: DataView) -> Sentence:
     """'12 (3 mixed)': how many claims have a verdict."""
     claims = view.figure("verdicts", count.status) or "–"
     return (claims, " (", view.figure("mixed") or "–", " mixed)") if count.mixed else (claims,)
