@@ -18,7 +18,7 @@ from rich.table import Table
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.dtypes import ITEMSIZES
-from lab.definition.experiment import Experiment, Operator, Profile
+from lab.definition.experiment import COLD, Experiment, Operator, Profile
 from lab.definition.plan import Protocol
 from lab.errors import LabError, PlanError
 from lab.kernels.rows import MAXIMUM_COLUMNS
@@ -39,7 +39,6 @@ BACKENDS = {
     "liger": ("liger",),
     "quack": ("quack",),
 }
-SCOPE = "device_cold"
 PROTOCOL = Protocol(rounds=12, cell_seconds=0.5)  # a few samples may be void, and p95 wants a hundred
 
 
@@ -110,7 +109,7 @@ def measure(
     if ready:
         subjects = {name: subject for name, (subject, _) in ready.items()}
         pool = InputPool(sets, random.Random())
-        timer = CaseTimer(make_clock(device), subjects, pool, (SCOPE,), PROTOCOL, random.Random(), Observer())
+        timer = CaseTimer(make_clock(device), subjects, pool, (COLD,), PROTOCOL, random.Random(), Observer())
         rounds = {name: timings[0].rounds for name, timings in timer.time().timings.items()}
         yield from _timed(operator, shape, dtype, rounds, {name: share for name, (_, share) in ready.items()})
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lab.definition.claim_words import claim_sentence
-from lab.definition.experiment import SCOPES
+from lab.definition.experiment import COLD, SCOPES
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.results import ExperimentResult, RunResult
 
@@ -14,11 +14,11 @@ Row = dict[str, Any]
 def cell_rows(run: RunResult) -> Iterator[Row]:
     for experiment, case, profile in _places(run):
         cell = experiment.cells[case.name, profile.name]
-        for scope in SCOPES if cell.latencies else SCOPES[:1]:
+        for scope in SCOPES if cell.latencies else (COLD,):
             latency = cell.latencies.get(scope)
-            if latency is None and (cell.latencies or scope != SCOPES[0]):
+            if latency is None and (cell.latencies or scope != COLD):
                 continue
-            headline = scope == SCOPES[0]
+            headline = scope == COLD
             worst = max((each.worst_tolerance_share for each in cell.correctness), default=None)
             yield {
                 "experiment": experiment.plan.name, "case": case.name, "operator": case.op,

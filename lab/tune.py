@@ -20,7 +20,7 @@ from lab.kernels.launch import gpu_name
 from lab.kernels.tuned import VARIABLE, drop, keep, read_tuned, tuned_file
 from lab.measured_once import Say, measured_once
 from lab.overview import describe_search
-from lab.verdict.judge import POLICY_VERSION, WEIGHED
+from lab.verdict.judge import POLICY_VERSION, WITH_USABLE_RATIO
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.search import Search, searches
 
@@ -91,7 +91,7 @@ def settle(search: Search, tunable: Tunable, result: RunResult, path: Path) -> s
     key = tunable.tuning.key(case.shape, case.dtype, gpu_of(machine))
     where = f"{case.op}, {key.shapes}, {case.dtype} on {key.gpu}"
     if search.winner is None:
-        if not any(trial.verdict.status in WEIGHED for trial in search.trials):
+        if not any(trial.verdict.status in WITH_USABLE_RATIO for trial in search.trials):
             return f"  nothing was fit to be judged; what was kept of {where} stays as it is"
         dropped = drop(path, key)
         return f"  the rule stays for {where}" + ("; an entry that no longer wins was removed" if dropped else "")

@@ -13,7 +13,7 @@ from lab.definition.experiment import CEILINGS
 from lab.supervisor.resume import open_run
 from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import judged_run
-from lab.website.pages.boundary import live_command, run_command
+from lab.website.pages.measure_again import live_command, run_command
 
 NORMS, SOFTMAX = "normalization-fusion", "softmax-fusion"
 CPU = ["--run-id", "try", "--device", "cpu", "--experiment"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from lab.definition.experiment import SCOPES, Claim
+from lab.definition.experiment import COLD, Claim
 from lab.definition.plan import PlannedClaim, PlannedExperiment
 
 PER_CENT_BELOW = 1.5  # from here on "times as fast" reads better
@@ -97,7 +97,7 @@ def claim_sentence(claim: ClaimTerms) -> str:
     text = claim.text.rstrip(".")
     if not _tells_threshold(claim):
         text = f"{text}, {_ending(claim)}"
-    if claim.measure == "speedup" and claim.scope != SCOPES[0]:
+    if claim.measure == "speedup" and claim.scope != COLD:
         words, known = IN_SCOPE[claim.scope]
         text += "" if any(word in text for word in known) else f", {words}"
     return f"{text}."

@@ -12,9 +12,10 @@ from lab.suggest import did_you_mean
 
 SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 SLUG_RULE = "lower-case letters and digits in groups joined by single hyphens, such as 'h100-first-light'"
+COLD, GRAPH = "device_cold", "graph"
 # What the clock covers. The first is the headline: GPU time, with nothing in the cache. The last is GPU time after a
 # flush that only writes: its lines are written back while the call is timed, as in do_bench and nvbench.
-SCOPES = ("device_cold", "device_warm", "graph", "eager", "device_dirty")
+SCOPES = (COLD, "device_warm", GRAPH, "eager", "device_dirty")
 MEASURES = ("speedup", "traffic", "memory")  # what a claim compares
 CEILINGS = "gpu-ceilings"  # the experiment that measures a GPU's limits; other results are compared with them
 USUAL_THRESHOLD = 1.02  # a gain below two per cent is rarely worth a rival's maintenance
@@ -146,7 +147,7 @@ class Claim:
     subject: Profile
     baseline: Profile | None
     cases: tuple[Case, ...]
-    scope: str = "device_cold"
+    scope: str = COLD
     threshold: float = USUAL_THRESHOLD
     measure: str = "speedup"
     expected: tuple[str, ...] = ()
@@ -182,9 +183,9 @@ class Experiment:
         self._check_names()
         for scope in self.scopes:
             _check_member(f"{self.name}: scope", scope, SCOPES)
-        if SCOPES[0] not in self.scopes:
-            raise DefinitionError(f"{self.name}: scopes are {list(self.scopes)}; {SCOPES[0]!r} must be among them")
-        if self.sustained and "graph" not in self.scopes:
+        if COLD not in self.scopes:
+            raise DefinitionError(f"{self.name}: scopes are {list(self.scopes)}; {COLD!r} must be among them")
+        if self.sustained and GRAPH not in self.scopes:
             raise DefinitionError(f"{self.name}: sustained calls are those of graphs; 'graph' must be among its scopes")
         for claim in self.claims:
             self._check_claim(claim)

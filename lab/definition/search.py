@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lab.definition.dtypes import ITEMSIZES
-from lab.definition.experiment import SCOPES, Case, Claim, Experiment, Function, Operator, Profile
+from lab.definition.experiment import COLD, GRAPH, Case, Claim, Experiment, Function, Operator, Profile
 from lab.definition.plan import PlannedExperiment
 from lab.errors import PlanError
 
 RULE = "rule"  # the profile that all others are compared with: the kernel with its own rule
 USUAL_STAGES = 3
-SEARCHED_SCOPES = (SCOPES[0], "graph")
+SEARCHED_SCOPES = (COLD, GRAPH)
 FORM = "tune-OPERATOR-MxN-DTYPE"
 Shape = tuple[int, ...]
 
@@ -83,7 +83,7 @@ def launched_as(name: str, title: str, tunable: Tunable, choose: Callable[[Any],
     )
 
 
-def beats_the_rule(rival: Profile, rule: Profile, cases: Iterable[Case], scope: str = SCOPES[0]) -> Claim:
+def beats_the_rule(rival: Profile, rule: Profile, cases: Iterable[Case], scope: str = COLD) -> Claim:
     """The claim of a search for each rival: it is faster than the rule. Where it is refuted, the rule is better."""
     return Claim(
         name=f"{rival.name}-beats-the-rule",
@@ -134,10 +134,10 @@ def configuration_title(configuration: LaunchConfiguration) -> str:
     return ", ".join(parts)
 
 
-def search_name(operator: str, shape: Shape, dtype: str, scope: str = SCOPES[0], only: Sequence[int] = ()) -> str:
+def search_name(operator: str, shape: Shape, dtype: str, scope: str = COLD, only: Sequence[int] = ()) -> str:
     """The name of a search of all candidates or, where `only` names some by their place, of these."""
     name = f"tune-{operator}-{'x'.join(map(str, shape))}-{dtype.replace('_', '-')}"
-    name += "" if scope == SCOPES[0] else f"-{scope}"
+    name += "" if scope == COLD else f"-{scope}"
     return name + ("-of-" + "-".join(map(str, only)) if only else "")
 
 

@@ -7,7 +7,7 @@ from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.definition.plan import PlannedCase
 from lab.tracking.names import case_name, machine_name, run_title
 from lab.verdict.cells import CellResult
-from lab.verdict.judge import READING_ORDER, WEIGHED, Verdict
+from lab.verdict.judge import READING_ORDER, WITH_USABLE_RATIO, Verdict
 from lab.verdict.ranking import Place, baselines, rank
 from lab.verdict.results import ClaimResult, ExperimentResult, RunResult
 from lab.website.format import day, interval, microseconds, noise, significant, verdict_ratio
@@ -111,7 +111,7 @@ def _size(result: ClaimResult) -> str:
     gain = result.geometric_mean
     if gain is None:
         return ""
-    judged = sum(verdict.status in WEIGHED for verdict in result.verdicts.values())
+    judged = sum(verdict.status in WITH_USABLE_RATIO for verdict in result.verdicts.values())
     of_what = "× the bytes" if result.claim.measure in BYTES_WORDS else "×"
     return f" {significant(gain, 3)}{of_what} in the geometric mean ({judged} of {len(result.verdicts)} shapes judged)."
 

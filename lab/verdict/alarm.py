@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.verdict.judge import WEIGHED
+from lab.verdict.judge import WITH_USABLE_RATIO
 from lab.verdict.results import RunResult
 from lab.verdict.widening import NORMAL_QUANTILE
 
@@ -179,7 +179,7 @@ def nights_of(run: RunResult) -> Iterator[tuple[Series, Night]]:
     """
     machine = run.machine
     for experiment, claim, case, verdict in run.speedup_verdicts():
-        if verdict.status in WEIGHED and (speedup := verdict.speedup):
+        if verdict.status in WITH_USABLE_RATIO and (speedup := verdict.speedup):
             series = Series(
                 gpu=machine.gpu or machine.cpu, board=run.board, experiment=experiment.plan.name, claim=claim.name,
                 case=case, subject=claim.subject, baseline=claim.baseline, scope=claim.scope,

@@ -8,10 +8,11 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from lab.definition.experiment import GRAPH
 from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.datasheet import MATRIX_KINDS
-from lab.verdict.roofline import GRAPH, near_launch_floor
+from lab.verdict.roofline import near_launch_floor
 
 COPY, READ, MATMUL, TF32_MATMUL = "copy", "read", "matmul", "matmul-tf32"
 READS_ALONE = 0.01  # share of written bytes up to which a cell is compared with a read and not with a copy

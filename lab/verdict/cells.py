@@ -4,16 +4,17 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lab.definition.experiment import COLD, GRAPH
 from lab.definition.plan import PlannedCase, PlannedExperiment
 from lab.evidence.record import Cell, Correctness, Counters, Machine, SweepStart
 from lab.verdict.compare import fewest_calls, rounds_of, timing_of, void_samples
 from lab.verdict.excluded_rounds import ExcludedRounds
-from lab.verdict.roofline import GRAPH, bytes_per_second, cache_resident_bytes, near_launch_floor, why_impossible
+from lab.verdict.roofline import bytes_per_second, cache_resident_bytes, near_launch_floor, why_impossible
 from lab.verdict.statistics import Latency, latency
 from lab.verdict.sustained import SustainedRate, sustained_rate
 from lab.verdict.traffic import DramTraffic, dram_traffic
 
-SCOPE = "device_cold"
+SCOPE = COLD  # the one that is meant where none is named
 ALL_VOID = "every sample is void: the host could not launch the whole call before the GPU began it"
 EAGER_PENALTY = 1.5  # an eager call that takes so many times its share of a graph waits for the host
 

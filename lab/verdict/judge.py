@@ -83,8 +83,9 @@ READING_ORDER = (
     Status.NO_EVIDENCE,
     Status.REJECTED,
 )
-# The verdicts whose ratio was fit to be weighed; a summary takes in no other.
-WEIGHED = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)
+# The verdicts whose ratio was measured well enough for means, histories and reviews. A verdict may be `weighed`, below,
+# and then be called noise: its ratio is not among these.
+WITH_USABLE_RATIO = (Status.SUPPORTED, Status.REFUTED, Status.INCONCLUSIVE)
 RULES = (
     (
         Status.REJECTED,

@@ -14,12 +14,12 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from lab.definition.experiment import GRAPH
 from lab.definition.publication import Publication, Replication, Row, Table
 from lab.verdict.audit.finding import Amount, Words
 from lab.verdict.call_counters import call_of
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.results import ExperimentResult
-from lab.verdict.roofline import GRAPH
 from lab.verdict.statistics import Speedup
 
 NAMED = 1.10  # a factor that changes a ratio by less is not named

@@ -22,7 +22,7 @@ from lab.verdict.ceilings import Ceilings
 from lab.verdict.cells import SCOPE, CellResult, launch_floor_seconds
 from lab.verdict.compare import Timed, speedup_between, split_between
 from lab.verdict.excluded_rounds import ExcludedRounds
-from lab.verdict.judge import WEIGHED, Status, Verdict, mark_of_claim
+from lab.verdict.judge import WITH_USABLE_RATIO, Status, Verdict, mark_of_claim
 from lab.verdict.statistics import Speedup, Split, geometric_mean
 from lab.verdict.widening import session_floor, widened
 
@@ -41,14 +41,14 @@ class ClaimResult:
         return mark_of_claim(list(self.verdicts.values()), self.status)
 
     @property
-    def weighed_ratios(self) -> tuple[float, ...]:
-        """Of the cases whose samples or counters were fit to be weighed."""
-        return tuple(v.ratio for v in self.verdicts.values() if v.status in WEIGHED and v.ratio is not None)
+    def usable_ratios(self) -> tuple[float, ...]:
+        """Of the cases that were measured well enough."""
+        return tuple(v.ratio for v in self.verdicts.values() if v.status in WITH_USABLE_RATIO and v.ratio is not None)
 
     @property
     def geometric_mean(self) -> float | None:
         """Of these ratios; None where there are none."""
-        return geometric_mean(self.weighed_ratios) if self.weighed_ratios else None
+        return geometric_mean(self.usable_ratios) if self.usable_ratios else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,11 +6,10 @@ tells, not on what its ceilings were measured to be, nor on a datasheet where th
 
 import math
 
+from lab.definition.experiment import COLD, GRAPH
 from lab.definition.plan import PlannedCase
 from lab.evidence.record import Machine
 from lab.verdict.datasheet import DENSE_FLOPS_PER_CLOCK, MATRIX_KINDS, datasheet
-
-COLD, GRAPH = "device_cold", "graph"
 
 PHYSICS_MARGIN = 0.98
 EMPTY_MARGIN = 0.8  # of the launch floor; a call that launches nothing takes a third of it

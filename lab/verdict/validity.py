@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lab.definition.experiment import USUAL_THRESHOLD
 from lab.definition.plan import Protocol
 from lab.profiler.readings import DIRTY_FLUSH, INSTRUMENTS
-from lab.verdict.judge import WEIGHED, Status, Verdict
+from lab.verdict.judge import WITH_USABLE_RATIO, Status, Verdict
 from lab.verdict.judge_run import judge_run
 from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.statistics import DECIDING_CONFIDENCE, Speedup, largest_rate
@@ -141,7 +141,7 @@ def sessions(run: RunResult) -> Iterator[RunResult]:
 
 def can_fail(expected: Sequence[str]) -> bool:
     """Whether a claim on the lab itself tells anything: some verdict on what was measured would be a wrong one."""
-    return bool(expected) and not {*WEIGHED, Status.RERUN_NOISE} <= set(expected)
+    return bool(expected) and not {*WITH_USABLE_RATIO, Status.RERUN_NOISE} <= set(expected)
 
 
 def _tests(run: RunResult) -> ExperimentResult:

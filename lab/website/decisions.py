@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 from lab.definition.claim_words import BYTES_WORDS, claim_sentence
 from lab.errors import DefinitionError
 from lab.evidence.machine import LIBRARIES
-from lab.verdict.judge import WEIGHED, Status
+from lab.verdict.judge import WITH_USABLE_RATIO, Status
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN
 from lab.website.data.contradicted import contradicting
 from lab.website.data.judged import Judged
@@ -280,11 +280,11 @@ def shared_cases(then: ClaimEvidence | None, now: ClaimEvidence | None) -> tuple
     if then is None or now is None:
         return ()
     before, after = then.data["cases"], now.data["cases"]
-    return tuple(case for case in after if _is_weighed(after[case]) and _is_weighed(before.get(case, {})))
+    return tuple(case for case in after if _has_usable_ratio(after[case]) and _has_usable_ratio(before.get(case, {})))
 
 
-def _is_weighed(verdict: Mapping[str, Any]) -> bool:
-    return verdict.get("status") in WEIGHED and verdict.get("ratio") is not None
+def _has_usable_ratio(verdict: Mapping[str, Any]) -> bool:
+    return verdict.get("status") in WITH_USABLE_RATIO and verdict.get("ratio") is not None
 
 
 def _moved(before: ClaimEvidence, after: ClaimEvidence, case: str) -> bool:

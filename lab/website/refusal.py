@@ -23,7 +23,7 @@ from lab.verdict.audit.finding import Finding, Words
 from lab.verdict.audit.rules import BINDING
 from lab.verdict.cells import SCOPE
 from lab.verdict.datasheet import DENSE_FLOPS_PER_CLOCK, MATRIX_KINDS
-from lab.verdict.judge import NOISY, NOISY_RATIO, WEIGHED, Status
+from lab.verdict.judge import NOISY, NOISY_RATIO, WITH_USABLE_RATIO, Status
 from lab.verdict.roofline import peak_bytes_per_second
 from lab.website import format
 from lab.website.data.judged import Judged
@@ -162,7 +162,7 @@ def _statements(shown: Judged, data: Mapping[str, Any]) -> Iterator[Statement]:
     for planned in shown.plan.claims:
         name = planned.name
         claim = data["claims"][name]
-        ratios = tuple(v["ratio"] for v in claim["cases"].values() if v["status"] in WEIGHED and "ratio" in v)
+        ratios = tuple(v["ratio"] for v in claim["cases"].values() if v["status"] in WITH_USABLE_RATIO and "ratio" in v)
         if ratios:
             yield Aggregate(label=name, source=source, ratios=ratios, said=claim["geometric_mean"])
         for case, verdict in claim["cases"].items():

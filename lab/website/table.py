@@ -21,6 +21,7 @@ from lab.quantities import heading_of
 from lab.website.figure import DataView, Figure, Show
 from lab.website.files.csv_tables import csv_text
 from lab.website.outputs import Attachment
+from lab.website.verdict_words import StatusCount
 
 NOTHING = "–"
 
@@ -184,8 +185,8 @@ def _value(cell: Any) -> Any:
     return None if text == NOTHING else text
 
 
-def tally(counts: Iterable[Any]) -> Words:
-    """How many claims have which verdict: of lab.website.verdict_words.status_counts."""
+def tally(counts: Iterable[StatusCount]) -> Words:
+    """How many claims have which verdict."""
     return tuple(
         part
         for count in counts

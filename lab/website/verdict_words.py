@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from types import SimpleNamespace as View
+from dataclasses import dataclass
 from typing import Any
 
 from lab.definition.claim_words import can_run
@@ -80,9 +80,23 @@ def _counted_as(word: str, status: str) -> str:
     return word if word == MIXED or status == Status.REJECTED else status
 
 
-def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[View, ...]:
+@dataclass(frozen=True, slots=True)
+class StatusCount:
+    """How many claims have a verdict. `mixed`: of claims that do not hold, how many are mixed; `also` says so."""
+
+    status: Status
+    word: str
+    claims: int
+    mixed: int = 0
+
+    @property
+    def also(self) -> str:
+        return f" ({self.mixed} mixed)" if self.mixed else ""
+
+
+def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[StatusCount, ...]:
     """All these counts together, in the reading order, with a word for each; verdicts that no claim has are left
-    out. `mixed`: of claims that do not hold, how many are mixed; `also` says so."""
+    out."""
     total: Counter[str] = Counter()
     for counts in items:
         total.update(counts)
@@ -90,17 +104,13 @@ def status_counts(items: Iterable[Mapping[str, int]]) -> tuple[View, ...]:
     total[Status.REFUTED] += mixed
     statuses = [status for status in READING_ORDER if total[status]]
     found = [
-        _count(status, verdict_word(status), total[status], mixed if status == Status.REFUTED else 0)
+        StatusCount(status, verdict_word(status), total[status], mixed if status == Status.REFUTED else 0)
         for status in statuses
     ]
     if rejected := [word for word in total if word not in tuple(Status)]:
         claims = sum(total[word] for word in rejected)
-        found.append(_count(Status.REJECTED, " or ".join(sorted(rejected)), claims))
+        found.append(StatusCount(Status.REJECTED, " or ".join(sorted(rejected)), claims))
     return tuple(found)
-
-
-def _count(status: Status, word: str, claims: int, mixed: int = 0) -> View:
-    return View(status=status, word=word, claims=claims, mixed=mixed, also=f" ({mixed} mixed)" if mixed else "")
 
 
 def samples_taken(view: DataView) -> Sentence:

@@ -14,7 +14,7 @@ from lab.verdict.results import RunResult
 from lab.verdict.validity import study
 from lab.website.data.judged import judged_run
 from lab.website.data.published_trust import trust_data
-from lab.website.pages.boundary import live_command
+from lab.website.pages.measure_again import live_command
 from lab.website.pages.trust import trust_page
 from lab.website.table import plain
 

@@ -22,8 +22,8 @@ from lab.website.data.winners import grid, winners
 from lab.website.figure import DataView
 from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import decision_rows
-from lab.website.pages.front import news
 from lab.website.pages.grid import _cell
+from lab.website.pages.news import news
 from lab.website.pages.policy import CHAPTERS
 from lab.website.pages.search_answers import Answer
 from lab.website.pages.zoo_answers import Tried

@@ -12,7 +12,7 @@ from lab.definition.experiment import Case
 from lab.kernels.tuned import VARIABLE
 from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run, not_measured
-from lab.website.pages.boundary import TUNED, live_command, run_command
+from lab.website.pages.measure_again import TUNED, live_command, run_command
 
 TIMES = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6}
 

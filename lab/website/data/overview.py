@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace as View
 from typing import Annotated, Any
 
 from lab.verdict.cells import SCOPE
@@ -10,6 +9,7 @@ from lab.verdict.judge import READING_ORDER
 from lab.website.data.published_clocks import is_lengthened
 from lab.website.data.typed import ByCase, plain_json
 from lab.website.data.winners import CPU, Row, WinnerRow
+from lab.website.verdict_words import StatusCount
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,9 +53,8 @@ OWN = "lab-"
 Shapes = Mapping[str, Mapping[str, Mapping[str, Row]]]  # by GPU, call mode and case: lab.website.data.winners.grid
 
 
-def overview(counts: Sequence[View], shapes: Shapes, went_on: Collection[str]) -> dict[str, Any]:
-    """Overview as plain JSON values. `counts`: of lab.website.verdict_words.status_counts. `went_on`: the digests of
-    runs whose host did not wait for each timed call."""
+def overview(counts: Sequence[StatusCount], shapes: Shapes, went_on: Collection[str]) -> dict[str, Any]:
+    """Overview as plain JSON values. `went_on`: the digests of runs whose host did not wait for each timed call."""
     verdicts = dict.fromkeys(map(str, READING_ORDER), 0) | {str(each.status): each.claims for each in counts}
     tallied = {gpu: {mode: tallies(cases.values()) for mode, cases in modes.items()} for gpu, modes in shapes.items()}
     host = dict(_host_went_on(shapes, went_on))

@@ -51,7 +51,7 @@ class ClaimData:
 
 def claim_data(result: ExperimentResult, claim: ClaimResult) -> ClaimData:
     """With counts of its verdicts, and range and geometric mean of the ratios that were fit to be judged."""
-    verdicts, ratios = list(claim.verdicts.values()), claim.weighed_ratios
+    verdicts, ratios = list(claim.verdicts.values()), claim.usable_ratios
     return taken(
         ClaimData, claim, claim.claim, cases={case: _verdict(result, claim, case) for case in claim.verdicts},
         judged=len(verdicts), compared=len(ratios),

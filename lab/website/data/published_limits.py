@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from lab.definition.experiment import COLD, GRAPH
 from lab.definition.plan import PlannedCase
 from lab.verdict.ceilings import Ceilings, MatrixRate, Rung, ceiling_gap, intensity
 from lab.verdict.cells import CellResult
 from lab.verdict.datasheet import Datasheet, datasheet
 from lab.verdict.results import ExperimentResult, RunResult
-from lab.verdict.roofline import COLD, GRAPH
 from lab.website.data.typed import ByProfile, ByScope, taken
 
 LIMIT_SCOPES = (COLD, GRAPH)  # where a time is the GPU's alone, and the inputs are not at hand

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from lab.verdict.alarm import Followed, Night, Series, follow
-from lab.verdict.judge import WEIGHED
+from lab.verdict.judge import WITH_USABLE_RATIO
 from lab.website.addresses import short
 from lab.website.data.differences import Difference, device_name, differences, redefined
 from lab.website.data.judged import Judged
@@ -144,7 +144,7 @@ def _nights(item: Judged) -> Iterator[tuple[Series, Night]]:
         if claim.measure != "speedup":
             continue
         for case, verdict in item.data["claims"][claim.name]["cases"].items():
-            if verdict["status"] in WEIGHED and "ratio" in verdict:
+            if verdict["status"] in WITH_USABLE_RATIO and "ratio" in verdict:
                 series = Series(
                     gpu=device_name(item), board=item.machine["gpu_id"], experiment=item.plan.name, claim=claim.name,
                     case=case, subject=claim.subject, baseline=claim.baseline, scope=claim.scope,

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from lab.definition.experiment import COLD, SCOPES
 from lab.quantities import COUNTERS
 from lab.website.addresses import short
 from lab.website.data.judged import Judged
+from lab.website.data.published_limits import LIMIT_SCOPES
 from lab.website.figure import DataView
 from lab.website.outputs import Attachment, SiteContext
 
@@ -22,11 +24,9 @@ Keys = Mapping[str, Any]  # what tells a row from others, and what its plan says
 Column = tuple[str, tuple[str, ...]]  # its name, and the path of its datum; no path where the keys hold it
 Group = tuple[tuple[str, ...], list[str]]
 
-SCOPES = ("device_cold", "device_warm", "graph", "eager", "device_dirty")
 CASE = ("op", "shape", "dtype", "included", "least_bytes", "flops", "tokens")
 INTERVAL = ("ratio", "low", "high")
 CALL = ("dram_bytes", *(name for name, counter in COUNTERS.items() if counter.over_call))
-LIMITED = ("device_cold", "graph")
 
 
 def _keys(*names: str) -> list[Column]:
@@ -78,7 +78,7 @@ def _ceilings(item: Judged) -> Iterator[Keys]:
             yield from ({"of": kind, "scope": scope, "group": kind, "within": scope, "number": str(number)}
                         for number in range(len(rungs)))  # fmt: skip
     for kind in ceilings.get("matrix", {}):
-        yield {"of": f"products of {kind}", "scope": "device_cold", "group": "matrix", "within": kind, "number": ""}
+        yield {"of": f"products of {kind}", "scope": COLD, "group": "matrix", "within": kind, "number": ""}
 
 
 # By name: its rows and its columns.
@@ -91,7 +91,7 @@ TABLES: Mapping[str, tuple[Callable[[Judged], Iterator[Keys]], Sequence[Column]]
         *(column for scope in SCOPES for column in _of(f"cells/{{case}}/{{profile}}/scopes/{scope}",
           "p50_seconds p95_seconds noise_ratio samples void_share tokens_per_second", scope)),
         *_of("limits/{case}/profiles/{profile}", "flops_per_second"),
-        *(column for scope in LIMITED for column in _of(f"limits/{{case}}/profiles/{{profile}}/{scope}",
+        *(column for scope in LIMIT_SCOPES for column in _of(f"limits/{{case}}/profiles/{{profile}}/{scope}",
           "attained distance_seconds", scope)),
         *_of("cells/{case}/{profile}/counters", "outcome launches", "ncu"),
         *_of("cells/{case}/{profile}/counters/call", CALL, "ncu"),
@@ -112,7 +112,7 @@ TABLES: Mapping[str, tuple[Callable[[Judged], Iterator[Keys]], Sequence[Column]]
         {"case": case} for case in item.data["cases"]
     ), [
         *_keys("case"), *_of("cases/{case}", CASE), *_of("limits/{case}", "flops_per_byte"),
-        *((f"{scope}_{name}", ("limits", "{case}", "scopes", scope, datum)) for scope in LIMITED
+        *((f"{scope}_{name}", ("limits", "{case}", "scopes", scope, datum)) for scope in LIMIT_SCOPES
           for name, datum in (("limit", "limit"), ("limit_seconds", "seconds"))),
         *_of("controls/{case}", "profile spoiled_share spoiled_because", "control"),
         *(column for scope in SCOPES

@@ -8,7 +8,7 @@ from lab.definition.claim_words import BYTES_WORDS, can_run, requirement_over
 from lab.definition.experiment import CEILINGS
 from lab.definition.plan import PlannedCase, PlannedClaim
 from lab.verdict.cells import SCOPE
-from lab.verdict.judge import WEIGHED, Status
+from lab.verdict.judge import WITH_USABLE_RATIO, Status
 from lab.verdict.plain_words import FAILS
 from lab.verdict.validity import can_fail
 from lab.website import format
@@ -195,7 +195,7 @@ def _only_case(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
     subject compares with the run's reference there; and '; another case: 1.02×' where the same two were measured at
     further cases. Of the case and the reference nothing where the headline before was about this subject there too."""
     cases = view.value("claims", claim.name, "cases")
-    (name,) = (name for name, each in cases.items() if each["status"] in WEIGHED)
+    (name,) = (name for name, each in cases.items() if each["status"] in WITH_USABLE_RATIO)
     case = item.plan.case(name)
     named = operator_of(item, claim)
     label: Sentence = () if named == case_label(case) else (shape_label(case) if named else case_label(case),)
@@ -301,7 +301,7 @@ def _ratios(claim: PlannedClaim, view: DataView) -> dict[str, float]:
     return {
         case: each["ratio"]
         for case, each in view.value("claims", claim.name, "cases").items()
-        if each.get("ratio") is not None and each["status"] in (*WEIGHED, Status.RERUN_NOISE)
+        if each.get("ratio") is not None and each["status"] in (*WITH_USABLE_RATIO, Status.RERUN_NOISE)
     }
 
 

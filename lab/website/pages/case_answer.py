@@ -2,10 +2,10 @@
 
 import math
 
+from lab.definition.experiment import GRAPH
 from lab.definition.plan import PlannedCase
 from lab.verdict.cells import SCOPE
 from lab.verdict.judge import WIDEST_HALF_WIDTH, is_tie
-from lab.verdict.roofline import GRAPH
 from lab.website import format
 from lab.website.data.judged import Judged
 from lab.website.data.standing_words import standing_word_of, word_of_fastest

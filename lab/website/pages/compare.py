@@ -1,6 +1,7 @@
 """Two published runs side by side: what differs between their machines first, then verdicts, then times."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import groupby
 from types import SimpleNamespace as View
@@ -40,6 +41,24 @@ Runs = Mapping[str, Sequence[View]]  # by digest, oldest first
 Both = Sequence[tuple[Judged, Judged]]  # an experiment as the older and the newer run have it
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunPair:
+    """Two runs that are held against one another, by their digests, and how their machines differ."""
+
+    older: str
+    newer: str
+    folder: str
+    older_id: str
+    newer_id: str
+    older_date: str
+    newer_date: str
+    one_machine: bool
+    one_model: bool
+    mixed: bool  # one of a CPU, and one of a GPU
+    machines: str  # how they differ, in words; empty where they do not
+    clock: str
+
+
 def compare_list(context: SiteContext) -> Iterator[Document]:
     """compare/index.html, and the pages after it."""
     outlined = outlines(context)
@@ -53,24 +72,22 @@ def runs_of(published: Sequence[View]) -> Runs:
     return grouped(published, lambda item: str(item.digest))
 
 
-def pairs_of(published: Sequence[View]) -> tuple[View, ...]:
+def pairs_of(published: Sequence[View]) -> tuple[RunPair, ...]:
     """Every pair of runs that has a page, the newest last: not those that share the measurement of ceilings alone,
     which stands beside every experiment."""
     runs = runs_of(published)
     histories = grouped((item for item in published if item.name != CEILINGS), lambda item: str(item.name))
-    return tuple(_pair(runs[older], runs[newer]) for older, newer in run_pairs(histories.values()))
+    return tuple(_pair(runs[older][0], runs[newer][0]) for older, newer in run_pairs(histories.values()))
 
 
-def _pair(older: Sequence[View], newer: Sequence[View]) -> View:
-    before, after = older[0], newer[0]
-    known = {item.name for item in older}
-    return View(
+def _pair(before: View, after: View) -> RunPair:
+    """Of one outline of either run, whichever: all of a run say the same of its machine and its end."""
+    return RunPair(
         older=before.digest, newer=after.digest, folder=pair_folder(before.digest, after.digest),
         older_id=before.run_id, newer_id=after.run_id, older_date=format.minute(before.finished_utc),
         newer_date=format.minute(after.finished_utc), one_machine=one_machine(before.machine, after.machine),
         one_model=before.machine_name == after.machine_name, mixed=before.on_cpu != after.on_cpu,
         machines=_machines(before, after), clock=clocks_of(SCOPE, [before.on_cpu, after.on_cpu]),
-        experiments=tuple(item.title for item in newer if item.name in known),
     )  # fmt: skip
 
 
@@ -83,7 +100,7 @@ def _machines(before: View, after: View) -> str:
     return "" if one_machine(before.machine, after.machine) else "another board"
 
 
-def _groups(outlined: Outlines, pairs: Sequence[View]) -> Iterator[View]:
+def _groups(outlined: Outlines, pairs: Sequence[RunPair]) -> Iterator[View]:
     """By experiment, in the order of the site; then those that are no longer defined."""
     titles = {item.name: item.title for item in outlined.current} | {
         item.name: item.title for item in outlined.published
@@ -106,12 +123,12 @@ def compare_pages(context: SiteContext) -> Iterator[PageGroup]:
         older, newer = runs[pair.older], runs[pair.newer]
         yield PageGroup(
             name=pair.folder,
-            shows=[vars(pair), [item.key for item in (*older, *newer)]],
+            shows=[asdict(pair), [item.key for item in (*older, *newer)]],
             make=partial(_pages, pair, older, newer),
         )
 
 
-def _pages(pair: View, older: Sequence[Judged], newer: Sequence[Judged]) -> Iterator[Output]:
+def _pages(pair: RunPair, older: Sequence[Judged], newer: Sequence[Judged]) -> Iterator[Output]:
     runs = tuple(older), tuple(newer)
     data = comparison_data(*runs)
     both, view = shared(*runs), DataView(data)
@@ -133,7 +150,7 @@ def _outcome(view: DataView, one_model: bool) -> Sentence:
     return sentence(view.at("counts"), f"Of {{claims}} claims that both judged, {{changed}} {differ}{times}.")
 
 
-def _fields(pair: View, older: Judged, newer: Judged) -> PageTable:
+def _fields(pair: RunPair, older: Judged, newer: Judged) -> PageTable:
     """Every recorded field in which the runs differ: of machine and software first, then of source and protocol."""
     found = differences(older, newer)
     rows = []
@@ -147,7 +164,7 @@ def _fields(pair: View, older: Judged, newer: Judged) -> PageTable:
     return PageTable(label="Recorded fields that differ", kind="fields", heads=heads, rows=rows)
 
 
-def _verdicts(pair: View, both: Both) -> PageTable:
+def _verdicts(pair: RunPair, both: Both) -> PageTable:
     """Of each claim that both runs have; within an experiment those that came out otherwise first."""
     rows = []
     for older, newer in both:
@@ -183,7 +200,7 @@ def _side(item: Judged, claim: str) -> tuple[Words, Words]:
     return (VerdictChip(data["status"], data["mark"], word=claim_word(data)),), span(least, most) or (None,)
 
 
-def _times(pair: View, both: Both, view: DataView) -> PageTable:
+def _times(pair: RunPair, both: Both, view: DataView) -> PageTable:
     """The cells that at least one of the runs measured, and that both know."""
     rows = []
     for older, newer in both:
@@ -207,7 +224,7 @@ def _times(pair: View, both: Both, view: DataView) -> PageTable:
 
 
 def _cell(
-    pair: View, sides: tuple[DataView, DataView], changes: DataView, case: str, profile: PlannedProfile
+    pair: RunPair, sides: tuple[DataView, DataView], changes: DataView, case: str, profile: PlannedProfile
 ) -> TableRow:
     path, at = ("cells", case, profile.name), (case, profile.name)
     times = [side.figure(*path, "p50_seconds") or side.value(*path, "outcome") for side in sides]

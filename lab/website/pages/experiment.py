@@ -23,17 +23,20 @@ from lab.website.files.csv_tables import tables_of
 from lab.website.files.schemas import with_schema
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.answer import answer, glances, leading
-from lab.website.pages.boundary import boundary, boundary_line, live_command
+from lab.website.pages.boundary import boundary, boundary_line
 from lab.website.pages.breakdown import breakdown_fold
 from lab.website.pages.ceilings import ceilings_section, ladder_fold
 from lab.website.pages.claims import NO_TRUST, by_case, claim_view, claim_words, claims_table
 from lab.website.pages.clock_notes import cells_note
-from lab.website.pages.contest import contest, every_cell, memory_fold
+from lab.website.pages.contest import contest
 from lab.website.pages.correctness import correctness_fold
+from lab.website.pages.every_cell import every_cell
 from lab.website.pages.expectations import expectations_fold
 from lab.website.pages.hardware import limits_fold
 from lab.website.pages.history import chart_on_face, history_folds
 from lab.website.pages.labels import axes_of, case_label, environment, evidence_facts, scope_words
+from lab.website.pages.measure_again import live_command
+from lab.website.pages.peak_memory import memory_fold
 from lab.website.pages.replication import replication_section
 from lab.website.pages.run_links import finished, other_models, run_link, verdict_link
 from lab.website.pages.speed_changes import latest_changes

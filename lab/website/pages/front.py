@@ -1,10 +1,9 @@
 """The front page: who is fastest at which shape, then what changed, decisions, and every experiment."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace as View
 
 from lab.website import format
-from lab.website.addresses import run_folder
 from lab.website.data.overview import overview
 from lab.website.data.winners import grid
 from lab.website.figure import DataView, Sentence
@@ -12,12 +11,13 @@ from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.decisions import decision_rows
 from lab.website.pages.grid import HEADINGS, grid_view, rows_table
+from lab.website.pages.news import news
 from lab.website.pages.outline import outlines
 from lab.website.pages.pagination import leaves
 from lab.website.pages.search_answers import answers_script
 from lab.website.pages.zoo import has_zoo
 from lab.website.table import csv_table
-from lab.website.verdict_words import status_counts
+from lab.website.verdict_words import StatusCount, status_counts
 
 
 def experiment_row(item: View) -> View:
@@ -41,29 +41,6 @@ def experiment_lists(rows: Sequence[View]) -> View:
         measured=measured, verdicts=status_counts(row.told for row in measured), tests=tests,
         test_verdicts=status_counts(row.told for row in tests),
         planned=[row for row in rows if not (row.date or row.self_test)],
-    )  # fmt: skip
-
-
-# What the newest published run changed: experiments that had no evidence before, and verdicts that are others now.
-MOST_NEW, MOST_CHANGES = 4, 4
-
-
-def news(published: Sequence[View], shown: Mapping[str, str]) -> View | None:
-    """Of the run that was published last; None where there is none. `shown`: by experiment the digest of the evidence
-    that its pages show."""
-    if not published:
-        return None
-    newest = published[-1]
-    items = [item for item in published if item.digest == newest.digest]
-    before = {item.name for item in published if item.digest != newest.digest}
-    fuller = {item.name: item.run_id for item in published if item.digest == shown.get(item.name) != newest.digest}
-    changed = [View(**turn, fuller=fuller.get(item.name, "")) for item in items for turn in item.turned]
-    new = [View(slug=item.name, title=item.title) for item in items if item.name not in before]
-    return View(
-        run_id=newest.run_id, date=format.day(newest.finished_utc), machine=newest.machine_name,
-        href=f"{run_folder(newest.digest)}/index.html", experiments=len(items), new=new[:MOST_NEW],
-        more_new=max(0, len(new) - MOST_NEW), changed=changed[:MOST_CHANGES],
-        more=max(0, len(changed) - MOST_CHANGES),
     )  # fmt: skip
 
 
@@ -113,7 +90,7 @@ def front_pages(context: SiteContext) -> Iterator[Output]:
     yield Attachment(path=DATA, content=data_text(data, DATA, "overview"))
 
 
-def _claims_with(count: View, view: DataView) -> Sentence:
+def _claims_with(count: StatusCount, view: DataView) -> Sentence:
     """'12 (3 mixed)': how many claims have a verdict."""
     claims = view.figure("verdicts", count.status) or "–"
     return (claims, " (", view.figure("mixed") or "–", " mixed)") if count.mixed else (claims,)

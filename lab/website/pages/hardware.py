@@ -5,11 +5,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lab.definition.experiment import CEILINGS
+from lab.definition.experiment import CEILINGS, GRAPH
 from lab.definition.plan import PlannedCase, PlannedProfile
 from lab.verdict.cells import SCOPE
 from lab.verdict.explained import EXPLAINED_WITHIN
-from lab.verdict.roofline import GRAPH
 from lab.verdict.statistics import per_cent
 from lab.website import format
 from lab.website.addresses import case_address, experiment_folder

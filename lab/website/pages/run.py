@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from types import SimpleNamespace as View
 
@@ -15,9 +16,9 @@ from lab.website.data.judged import Judged
 from lab.website.data.promoted import Evidence
 from lab.website.figure import DataView, Figure, Sentence, joined, sentence
 from lab.website.outputs import Attachment, Document, Output, PageGroup, SiteContext
-from lab.website.pages.boundary import run_command
-from lab.website.pages.compare import pairs_of, runs_of
+from lab.website.pages.compare import RunPair, pairs_of, runs_of
 from lab.website.pages.labels import environment, evidence_facts
+from lab.website.pages.measure_again import run_command
 from lab.website.pages.outline import outlines
 from lab.website.pages.pagination import leaves
 from lab.website.table import csv_table
@@ -60,13 +61,17 @@ def run_pages(context: SiteContext) -> Iterator[PageGroup]:
         signed = files[digest].signature.decode() if digest in files else ""
         yield PageGroup(
             name=run_folder(digest),
-            shows=[[e.key for e in items], current, [*map(vars, mine)], digest in files, signed, context.samples],
+            shows=[[e.key for e in items], current, [*map(asdict, mine)], digest in files, signed, context.samples],
             make=partial(_pages, items, current, mine, files.get(digest), context.samples),
         )
 
 
 def _pages(
-    run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[View, ...], files: Evidence | None, samples: bool
+    run: Sequence[Judged],
+    current: Mapping[str, bool],
+    pairs: tuple[RunPair, ...],
+    files: Evidence | None,
+    samples: bool,
 ) -> Iterator[Output]:
     """`current`: of each experiment that is still defined, whether its page shows this run."""
     view = _page(tuple(run), current, pairs, samples)
@@ -75,7 +80,7 @@ def _pages(
         yield Attachment(path=path, content=content)
 
 
-def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[View, ...], samples: bool) -> View:
+def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[RunPair, ...], samples: bool) -> View:
     """Figures about the run as a whole point into the data of its first experiment."""
     first = run[0]
     evidence, view = first.evidence, DataView(first.data)

@@ -16,9 +16,10 @@ from lab.website.files.csv_tables import csv_files
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Output, SiteContext
 from lab.website.pages.answer import answer
-from lab.website.pages.boundary import boundary, live_command
+from lab.website.pages.boundary import boundary
 from lab.website.pages.claims import by_case, claim_view, claims_table
 from lab.website.pages.labels import evidence_facts
+from lab.website.pages.measure_again import live_command
 from lab.website.pages.run_links import compare_link, named_run
 from lab.website.pages.tuning import search_answer
 from lab.website.table import Link, Words

@@ -18,9 +18,9 @@ from lab.website.data.zoo_runs import Part, by_run, is_screening, operator_of, p
 from lab.website.figure import DataView, Figure, Sentence, Show, joined, sentence
 from lab.website.files.schemas import data_text
 from lab.website.outputs import Attachment, Document, Outlines, Output, PageGroup, SiteContext, grouped
-from lab.website.pages.boundary import run_command
 from lab.website.pages.clock_notes import HOST_WENT_ON
 from lab.website.pages.labels import case_label, listed, operator_title, profile_title, scope_title
+from lab.website.pages.measure_again import run_command
 from lab.website.pages.outline import outlines
 from lab.website.pages.run_links import run_link, verdict_link
 from lab.website.pages.zoo_answers import SCRIPT, tried_script
