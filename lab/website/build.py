@@ -22,10 +22,10 @@ from lab.website.decisions import Decision, SupportStanding
 from lab.website.files.inventory import FileData, inventory
 from lab.website.folder import Content, NextSite, Part
 from lab.website.outputs import GroupBuilder, Outlines, Output, PageBuilder, PageGroup, SiteContext
-from lab.website.pages.claims import pooled_of
 from lab.website.pages.labels import AXES, TITLES
 from lab.website.pages.methods import guarded
 from lab.website.pages.outline import outlines
+from lab.website.pages.pooled_verdicts import pooled_of
 from lab.website.refusal import as_publication, refuse_findings
 from lab.website.render import Renderer, SiteInfo, assets
 from lab.website.sources import digest_of

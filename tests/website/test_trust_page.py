@@ -15,8 +15,8 @@ from lab.website.data.judged import Judged, judged_run
 from lab.website.data.published_trust import trust_data
 from lab.website.data.zoo_runs import USUAL_BLOCK
 from lab.website.figure import DataView, Figure, Sentence
-from lab.website.pages.claims import other_pool_sentence, pooled_of, pooled_sentence
 from lab.website.pages.experiment import experiment_page
+from lab.website.pages.pooled_verdicts import other_pool_sentence, pooled_of, pooled_sentence
 from lab.website.pages.trust import runs_with_known_answers, trust_page
 from lab.website.pages.trust_repeatability import missed_goals, repeatability_part
 from lab.website.pages.trust_reproducibility import changed_csv, changed_part

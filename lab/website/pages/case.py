@@ -26,7 +26,7 @@ from lab.website.pages.case_folds import (
     pairs_fold,
     splits_fold,
 )
-from lab.website.pages.claims import other_pool_sentence, pooled_sentence, verdict_cells
+from lab.website.pages.claims import verdict_cells
 from lab.website.pages.clock_notes import HOST_WENT_ON, clock_note, clocks_fold, faster_cold, host_went_on, legend
 from lab.website.pages.correctness import case_correctness
 from lab.website.pages.hardware import case_limits, case_sustained, case_traffic
@@ -39,6 +39,7 @@ from lab.website.pages.labels import (
     scope_title,
     scope_words,
 )
+from lab.website.pages.pooled_verdicts import other_pool_sentence, pooled_sentence
 from lab.website.pages.replication import printed_reasons
 from lab.website.pages.run_links import run_link
 from lab.website.pages.snippet import Snippet, snippet_at

@@ -1,7 +1,6 @@
 """The claims of an experiment: each with its verdict in a line, and case by case."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from types import SimpleNamespace as View
 from typing import Any
 
@@ -11,63 +10,14 @@ from lab.verdict.excluded_rounds import LARGEST_DROPPED_SHARE
 from lab.verdict.judge import READING_ORDER, Status
 from lab.verdict.statistics import per_cent
 from lab.website import format
-from lab.website.addresses import SITE, case_address
+from lab.website.addresses import case_address
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.labels import case_label, scope_within, shape_label
+from lab.website.pages.pooled_verdicts import NO_TRUST, pooled_sentence
 from lab.website.table import Constant, Link, PageTable, TableRow, VerdictChip, Words, below, numbers, table_row, words
 from lab.website.verdict_words import case_word, claim_mark, claim_word, verdict_word
 
-# All runs of unchanged code taken together, beside the verdict of the newest, in words.
-TRUST = f"{SITE}trust/data.json#"
-
-
-def pooled_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> Sentence:
-    """'3 runs on 3 boards: holds, 1.18× [1.16, 1.20]', into `TRUST`; nothing where the run shown is not one of three or
-    more.
-
-    `trust`: lab.website.data.published_trust; empty in a preview.
-    """
-    path = ("pooled", item.plan.name, item.machine.get("gpu", ""), claim.name, case)
-    view = DataView(trust, TRUST).at(*path)
-    if item.evidence.get("run_id") not in (view.value("runs") or ()):
-        return ()
-    return _over_runs(view, ": ")
-
-
-def other_pool_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> Sentence:
-    """'Apart from this run, 3 runs of one source on 3 boards, the last on 2026-11-22: …': where the run shown is none
-    of three; of its GPU model, or else of another, which is named. Nothing where the claim asked for something else."""
-    data = DataView(trust, TRUST).at("pooled", item.plan.name)
-    own = item.machine.get("gpu", "")
-    for gpu in (own, *sorted({*(data.value() or ())} - {own})):
-        view = data.at(gpu, claim.name, case)
-        if (view.value("scope"), view.value("threshold")) == (claim.scope, claim.threshold):
-            where = "" if gpu == own else f" of {gpu}"
-            last = f"{where}, the last on {format.day(view.value('last_utc'))}: "
-            return ("Apart from this run, ", *_over_runs(view, last, " of one source"))
-    return ()
-
-
-def _over_runs(view: DataView, close: str, which: str = "") -> Sentence:
-    low, high, asked = view.value("low"), view.value("high"), view.value("threshold")
-    parts = (
-        view.figure("run_count"), f" runs{which} on ", view.figure("boards"),
-        f" board{'s' if view.value('boards') != 1 else ''}{close}",
-        f"{verdict_word(status)}, " if (status := view.value("status")) else "",
-        view.figure("ratio", show=lambda value: format.ratio(value, low, high, asked)), " ",
-        view.figure("low", show=lambda value: format.interval(value, high, asked)),
-    )  # fmt: skip
-    return tuple(part for part in parts if part)
-
-
-def pooled_of(trust: Mapping[str, Any], experiment: str) -> dict[str, Any]:
-    """The part of `trust` that the pages of one experiment show."""
-    pooled = trust.get("pooled", {}).get(experiment)
-    return {"pooled": {experiment: pooled}} if pooled else {}
-
-
-NO_TRUST: Mapping[str, Any] = MappingProxyType({})
 CASES = (*words("Shape"), *numbers("Ratio", "Interval"), *words("Verdict"))
 
 

@@ -26,7 +26,7 @@ from lab.website.pages.answer import answer, glances, leading
 from lab.website.pages.boundary import boundary, boundary_line
 from lab.website.pages.breakdown import breakdown_fold
 from lab.website.pages.ceilings import ceilings_section, ladder_fold
-from lab.website.pages.claims import NO_TRUST, by_case, claim_view, claim_words, claims_table
+from lab.website.pages.claims import by_case, claim_view, claim_words, claims_table
 from lab.website.pages.clock_notes import cells_note
 from lab.website.pages.contest import contest
 from lab.website.pages.correctness import correctness_fold
@@ -37,6 +37,7 @@ from lab.website.pages.history import chart_on_face, history_folds
 from lab.website.pages.labels import axes_of, case_label, environment, evidence_facts, scope_words
 from lab.website.pages.measure_again import live_command
 from lab.website.pages.peak_memory import memory_fold
+from lab.website.pages.pooled_verdicts import NO_TRUST
 from lab.website.pages.replication import replication_section
 from lab.website.pages.run_links import finished, other_models, run_link, verdict_link
 from lab.website.pages.speed_changes import latest_changes
@@ -81,7 +82,7 @@ def experiment_page(
     trust: Mapping[str, Any] = NO_TRUST,
 ) -> View:
     """`publications`: those whose cases it may measure again; `history`: its published runs, the oldest first; `trust`:
-    what several of these say together, lab.website.pages.claims."""
+    what several of these say together, lab.website.pages.pooled_verdicts."""
     plan, view = shown.plan, DataView(shown.data)
     searches, standing = search_cases(shown, view), standings(shown, view)
     claims = tuple(claim_view(shown, claim, view, trust) for claim in _able(shown))

@@ -13,9 +13,9 @@ from lab.website.addresses import experiment_folder, verdict_folder
 from lab.website.data.overview import Shapes
 from lab.website.data.winners import CPU, MODES, Row
 from lab.website.figure import DataView, Sentence, joined, sentence
-from lab.website.pages.claims import NO_TRUST, TRUST
 from lab.website.pages.clock_notes import HOST_WENT_ON
 from lab.website.pages.labels import CPU_MODE_TITLES, DTYPES, MODE_TITLES, MODES_WITHIN, axes, operator_title
+from lab.website.pages.pooled_verdicts import NO_TRUST, TRUST
 from lab.website.table import Link, Words
 
 HEADINGS = (

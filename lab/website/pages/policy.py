@@ -27,7 +27,7 @@ from lab.verdict.statistics import Latency, per_cent
 from lab.website.figure import DataView
 from lab.website.format import ratio_interval
 from lab.website.outputs import Document, Output, SiteContext
-from lab.website.pages.claims import TRUST
+from lab.website.pages.pooled_verdicts import TRUST
 from lab.website.pages.trust_error_rates import self_comparison_errors
 from lab.website.table import Constant, Head, PageTable, csv_table, numbers, table_row, words
 
