@@ -122,7 +122,7 @@ def _refuse_without_host(options: argparse.Namespace) -> None:
 
 def plan(options: argparse.Namespace) -> None:
     from lab.definition.catalogue import file_of
-    from lab.definition.prose import missing_prose
+    from lab.definition.prose import lacking_words
     from lab.evidence.source import uncommitted
     from lab.overview import describe_plan
     from lab.verdict.judge import FEWEST_SWEEPS
@@ -139,8 +139,8 @@ def plan(options: argparse.Namespace) -> None:
         more = f" and {len(changed) - MOST_FILES} more" if len(changed) > MOST_FILES else ""
         tell(f"  cannot be published yet: not committed: {', '.join(changed[:MOST_FILES])}{more}; commit, then measure")
     for experiment in planned.experiments:
-        for lacking in missing_prose(experiment):
-            tell(f"  cannot be published yet: {file_of(experiment.name)}: {experiment.name}: {lacking}")
+        if lacking := lacking_words(experiment):
+            tell(f"  cannot be published yet: {file_of(experiment.name)}: {experiment.name} lacks {lacking}")
 
 
 def run(options: argparse.Namespace) -> None:
