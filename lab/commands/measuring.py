@@ -229,9 +229,9 @@ def _needed(
 
 def _refuse_flags(flags: Sequence[str], experiments: Sequence[Experiment]) -> None:
     """PlanError for a flag that includes no case of any of the project's experiments."""
-    from lab.definition.catalogue import load_experiments
+    from lab.definition.catalogue import sound_experiments
 
-    known = {case.only_with for each in (*load_experiments(), *experiments) for case in each.cases} - {""}
+    known = {case.only_with for each in (*sound_experiments(), *experiments) for case in each.cases} - {""}
     for flag in flags:
         if flag not in known:
             accepted = f"accepted are {sorted(known)}{did_you_mean(flag, known)}"
