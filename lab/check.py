@@ -4,7 +4,7 @@ On a GPU where there is one, and else on the CPU, where Triton's interpreter run
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -30,18 +30,30 @@ class CheckResult:
     message: str
 
 
-Begin = Callable[[Experiment, Case, Profile], None]
+def check(experiments: Sequence[Experiment], device: str) -> Iterator[CheckResult]:
+    """In this process, which a kernel may take down or never give back: see lab.checked_apart."""
+    return (check_cell(*cell, device) for cell in cells(experiments))
 
 
-def check(experiments: Sequence[Experiment], device: str, begin: Begin = lambda *_: None) -> Iterator[CheckResult]:
-    """Each operator and dtype of an experiment once, at a tiny shape, as it is checked. `begin` is told before each:
-    a kernel may take this process down, or never return."""
+def cells(experiments: Sequence[Experiment]) -> Iterator[tuple[Experiment, Case, Profile]]:
+    """Each operator and dtype of an experiment once, at a tiny shape, with every profile that has it."""
     for experiment in experiments:
         for case in _distinct(experiment.cases):
             for profile in experiment.profiles:
                 if case.operator.name in profile.implementations:
-                    begin(experiment, case, profile)
-                    yield _check(experiment, case, profile, device)
+                    yield experiment, case, profile
+
+
+def check_cell(experiment: Experiment, case: Case, profile: Profile, device: str) -> CheckResult:
+    outcome, message = _outcome(case, profile, device)
+    return CheckResult(
+        experiment=experiment.name,
+        case=case.name,
+        shape=case.shape,
+        profile=profile.name,
+        outcome=outcome,
+        message=message,
+    )
 
 
 def tiny(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -59,18 +71,6 @@ def _distinct(cases: Sequence[Case]) -> list[Case]:
         small = replace(case, shape=tiny(case.shape))
         small_cases.setdefault((small.operator.name, small.dtype), small)
     return list(small_cases.values())
-
-
-def _check(experiment: Experiment, case: Case, profile: Profile, device: str) -> CheckResult:
-    outcome, message = _outcome(case, profile, device)
-    return CheckResult(
-        experiment=experiment.name,
-        case=case.name,
-        shape=case.shape,
-        profile=profile.name,
-        outcome=outcome,
-        message=message,
-    )
 
 
 def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
