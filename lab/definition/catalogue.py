@@ -4,7 +4,7 @@ import json
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from lab.definition.publication import Publication
 from lab.definition.search import Tunable, search_of
 from lab.definition.short import Draft
 from lab.definition.tokens import Tokens
+from lab.definition.written import BEGUN
 from lab.errors import DefinitionError, LabError, PlanError, RunError
 from lab.evidence.codec import from_data
 from lab.evidence.source import HANDED_OVER
@@ -74,9 +75,20 @@ def _found() -> _Found:
         if made.setdefault(experiment.name, experiment) is not experiment:
             files = " and ".join(_files_with(experiment.name, folder.modules))
             wrong.append((each.name, f"{files}: two experiments are called {experiment.name!r}; rename one"))
+    wrong += _lost(folder.modules, listed)
     doubtful = [name for name, _ in wrong]
     sound = {name: experiment for name, experiment in made.items() if name not in doubtful}
     return _Found(sound, wrong, folder.unreadable)
+
+
+def _lost(modules: Iterable[ModuleType], listed: Iterable[object]) -> Iterator[tuple[str, str]]:
+    """Experiments that a file began and does not hold any more, as where two were given to one variable."""
+    kept = [(each.name, each.place) for each in listed if isinstance(each, Draft)]
+    made = [each.name for each in listed if isinstance(each, Experiment)]
+    files = tuple(f"{module.__file__}, line " for module in modules)
+    for name, place in BEGUN:
+        if place.startswith(files) and (name, place) not in kept and name not in made:
+            yield name, f"{place}: experiment {name!r}: no variable of the file holds it; give each one of its own"
 
 
 def _files_with(name: str, modules: Iterable[ModuleType]) -> list[str]:
@@ -197,7 +209,7 @@ def choose_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
 
 def _unknown(name: str, found: _Found) -> LabError:
     """Files that cannot be read may hold it."""
-    known = list(found.experiments)
+    known = [*found.experiments, *(each for each, _ in found.wrong)]
     refusal = f"no experiment {name!r}; accepted are 'all' and {known}{did_you_mean(name, known)}"
     if not found.unreadable:
         return PlanError(refusal)

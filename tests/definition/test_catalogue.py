@@ -21,6 +21,10 @@ BROKEN = {
     "a package that is not here": ("import lab\nimport nowhere\n", "line 2: ModuleNotFoundError: No module named"),
     "a program that exits": ("import sys\n\nsys.exit(7)\n", "broken.py, line 3: SystemExit: 7"),
     "a mistake of the lab's": (SOUND.format(name="Broken"), "experiment: 'Broken' is not a plain slug"),
+    "one variable for two": (
+        SOUND.format(name="lost") + SOUND.format(name="broken"),
+        "broken.py, line 2: experiment 'lost': no variable of the file holds it; give each one of its own",
+    ),
     "one name twice": (
         (SOUND + SOUND.replace("mine", "other")).format(name="broken"),
         "two experiments are called 'broken'; rename one",
@@ -94,6 +98,7 @@ def test_what_is_asked_of_all_experiments_is_refused(root: Path, command: tuple[
             "no experiment 'halving'; .*\nit may be in a file that cannot be read:\n.*brok",
         ),
         (SOUND.format(name="Broken"), "Broken", "broken.py, line 2: experiment 'Broken'\n"),
+        (SOUND.format(name="Broken"), "brken", "no experiment 'brken'; accepted are .*; did you mean 'Broken'"),
         (SOUND.format(name="doubling"), "doubling", "broken.py and .*sound.py: two experiments are called 'doubling'"),
     ],
 )
