@@ -95,7 +95,19 @@ def _imported(file: Path, load: Callable[[], Loaded]) -> Loaded:
     except LabError as problem:
         raise DefinitionError(f"{_place(file, problem)}: {problem}") from None
     except (Exception, SystemExit) as problem:
-        raise DefinitionError(f"{_place(file, problem)}: {type(problem).__name__}: {problem}") from problem
+        raise DefinitionError(f"{_place(file, problem)}: {_in_words(file.parent, problem)}") from problem
+
+
+def _in_words(folder: Path, problem: BaseException) -> str:
+    """With what to do about a module that is not found."""
+    text = problem.msg if isinstance(problem, SyntaxError) else str(problem)  # whose text has its place a second time
+    words = f"{type(problem).__name__}: {text}"
+    if not isinstance(problem, ModuleNotFoundError) or not problem.name:
+        return words
+    if (folder / f"{problem.name}.py").is_file():
+        package = NOT_A_NAME.sub("_", folder.name)
+        return f"{words}; it lies in the folder of experiments: import {package}.{problem.name}"
+    return f"{words}; install it, or import it in a profile's load= only, with package={problem.name.split('.')[0]!r}"
 
 
 def _place(file: Path, problem: BaseException) -> str:

@@ -17,8 +17,16 @@ mine.profile('twice', lambda x: 2 * x)
 mine.claim('twice')
 """
 BROKEN = {
-    "a mistake of Python's": ("import lab\ndef broken(:\n    pass\n", "broken.py, line 2: SyntaxError: invalid syntax"),
-    "a package that is not here": ("import lab\nimport nowhere\n", "line 2: ModuleNotFoundError: No module named"),
+    "a mistake of Python's": ("import lab\nbroken = (\n", "broken.py, line 2: SyntaxError: '(' was never closed\n"),
+    "a package that is not here": (
+        "import lab\nimport nowhere.deep\n",
+        "line 2: ModuleNotFoundError: No module named 'nowhere'; "
+        "install it, or import it in a profile's load= only, with package='nowhere'",
+    ),
+    "a file beside it": (
+        "import sound\n",
+        "No module named 'sound'; it lies in the folder of experiments: import experiments.sound",
+    ),
     "a program that exits": ("import sys\n\nsys.exit(7)\n", "broken.py, line 3: SystemExit: 7"),
     "a mistake of the lab's": (SOUND.format(name="Broken"), "experiment: 'Broken' is not a plain slug"),
     "one variable for two": (
