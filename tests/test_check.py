@@ -60,6 +60,28 @@ def test_a_wrong_baseline_excuses_neither_itself_nor_a_rival_that_is_wrong_alike
     assert "so the standard or the reference is wrong" in results["fused"].message
 
 
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        (lambda x: 2 * x, "the reference gives torch.float32; accepted is torch.float64, as of x.double()"),
+        (lambda x: [2 * x.double()], "the reference gives a list; accepted is a tensor or a tuple of them"),
+    ],
+)
+def test_a_reference_that_gives_no_float64_is_told(reference: Callable[[Tensor], Any], message: str) -> None:
+    draft = lab.experiment("doubling", shapes=[(4, 8)], reference=reference, reads=1, writes=1)
+    draft.profile("plain", lambda x: x + x, baseline=True)
+    draft.profile("twice", lambda x: 2 * x)
+    draft.claim("twice")
+    results = list(check([draft.definition()], "cpu"))
+    assert {each.outcome for each in results} == {"failed"}
+    assert all(message in each.message for each in results)
+
+
+def test_a_loader_that_gives_no_function_is_told() -> None:
+    results = checked(result=lambda: torch.ones(3), right=lambda: lambda x: x * 2)
+    assert results["result"] == ("failed", "its loader gives a Tensor; accepted is the function to call")
+
+
 @pytest.mark.parametrize("shape", [(4096, 4096), (7,), (1, 100_003), (8, 32, 2048, 128), (1,)])
 def test_a_tiny_shape_is_of_the_same_kind(shape: tuple[int, ...]) -> None:
     small = tiny(shape)
