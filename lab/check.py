@@ -4,12 +4,14 @@ On a GPU where there is one, and else on the CPU, where Triton's interpreter run
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import torch
 
-from lab.definition.experiment import Case, Experiment, Profile
+from lab.definition.experiment import Case, Experiment, Function, Profile
 from lab.worker.correctness import check_profile
 from lab.worker.edges import edge_inputs
 from lab.worker.faults import fault, skip_reason
@@ -30,18 +32,30 @@ class CheckResult:
     message: str
 
 
-Begin = Callable[[Experiment, Case, Profile], None]
+def check(experiments: Sequence[Experiment], device: str) -> Iterator[CheckResult]:
+    """In this process, which a kernel may take down or never give back: see lab.checked_apart."""
+    return (check_cell(*cell, device) for cell in cells(experiments))
 
 
-def check(experiments: Sequence[Experiment], device: str, begin: Begin = lambda *_: None) -> Iterator[CheckResult]:
-    """Each operator and dtype of an experiment once, at a tiny shape, as it is checked. `begin` is told before each:
-    a kernel may take this process down, or never return."""
+def cells(experiments: Sequence[Experiment]) -> Iterator[tuple[Experiment, Case, Profile]]:
+    """Each operator and dtype of an experiment once, at a tiny shape, with every profile that has it."""
     for experiment in experiments:
         for case in _distinct(experiment.cases):
             for profile in experiment.profiles:
                 if case.operator.name in profile.implementations:
-                    begin(experiment, case, profile)
-                    yield _check(experiment, case, profile, device)
+                    yield experiment, case, profile
+
+
+def check_cell(experiment: Experiment, case: Case, profile: Profile, device: str) -> CheckResult:
+    outcome, message = _outcome(case, profile, device)
+    return CheckResult(
+        experiment=experiment.name,
+        case=case.name,
+        shape=case.shape,
+        profile=profile.name,
+        outcome=outcome,
+        message=message,
+    )
 
 
 def tiny(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -61,31 +75,33 @@ def _distinct(cases: Sequence[Case]) -> list[Case]:
     return list(small_cases.values())
 
 
-def _check(experiment: Experiment, case: Case, profile: Profile, device: str) -> CheckResult:
-    outcome, message = _outcome(case, profile, device)
-    return CheckResult(
-        experiment=experiment.name,
-        case=case.name,
-        shape=case.shape,
-        profile=profile.name,
-        outcome=outcome,
-        message=message,
-    )
+def _float64(reference: Function, *arguments: Any) -> Any:
+    """The truth. TypeError where it is less exact: results would be held against rounded ones."""
+    truths = reference(*arguments)
+    for truth in truths if isinstance(truths, tuple) else (truths,):
+        if not isinstance(truth, torch.Tensor):
+            raise TypeError(f"the reference gives a {type(truth).__name__}; accepted is a tensor or a tuple of them")
+        if truth.is_floating_point() and truth.dtype != torch.float64:
+            raise TypeError(f"the reference gives {truth.dtype}; accepted is torch.float64, as of x.double()")
+    return truths
 
 
 def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
     if reason := skip_reason(profile, device):
         return "skipped", reason
     operator, dtype = case.operator, getattr(torch, case.dtype)
+    strict = replace(operator, reference=partial(_float64, operator.reference))
     try:
         sets = [operator.inputs(case.shape, dtype, device, seed) for seed in SEEDS]
     except (Exception, SystemExit) as problem:
         return "failed", f"inputs: {fault(problem)}"
     try:
         with torch.no_grad():
-            function = profile.implementations[operator.name]()
+            function: Any = profile.implementations[operator.name]()
+            if not callable(function):
+                return "failed", f"its loader gives a {type(function).__name__}; accepted is the function to call"
             edges = edge_inputs(operator, case.shape, dtype, device, own_form=profile.recompiles)
-            correctness = check_profile(operator, function, sets, SEEDS, in_place=profile.in_place, edges=edges)
+            correctness = check_profile(strict, function, sets, SEEDS, in_place=profile.in_place, edges=edges)
     except (Exception, SystemExit) as problem:
         return "failed", fault(problem)
     if not correctness.passed:

@@ -1,20 +1,25 @@
 """`lab check`: right, wrong, failed or skipped, at a tiny shape, before anything is timed."""
 
 import math
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from waiting import clock_that_runs_while, is_running, killed_at_the_limit, wait_until
 
 import lab
+from lab import checked_apart
 from lab.check import MOST_ELEMENTS, check, tiny
 from lab.cli import main
 from lab.evidence.source import child_environment
+from lab.process import channel
 
 
 def checked(**profiles: Callable[[], Any]) -> dict[str, tuple[str, str]]:
@@ -55,6 +60,28 @@ def test_a_wrong_baseline_excuses_neither_itself_nor_a_rival_that_is_wrong_alike
     assert "so the standard or the reference is wrong" in results["fused"].message
 
 
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        (lambda x: 2 * x, "the reference gives torch.float32; accepted is torch.float64, as of x.double()"),
+        (lambda x: [2 * x.double()], "the reference gives a list; accepted is a tensor or a tuple of them"),
+    ],
+)
+def test_a_reference_that_gives_no_float64_is_told(reference: Callable[[Tensor], Any], message: str) -> None:
+    draft = lab.experiment("doubling", shapes=[(4, 8)], reference=reference, reads=1, writes=1)
+    draft.profile("plain", lambda x: x + x, baseline=True)
+    draft.profile("twice", lambda x: 2 * x)
+    draft.claim("twice")
+    results = list(check([draft.definition()], "cpu"))
+    assert {each.outcome for each in results} == {"failed"}
+    assert all(message in each.message for each in results)
+
+
+def test_a_loader_that_gives_no_function_is_told() -> None:
+    results = checked(result=lambda: torch.ones(3), right=lambda: lambda x: x * 2)
+    assert results["result"] == ("failed", "its loader gives a Tensor; accepted is the function to call")
+
+
 @pytest.mark.parametrize("shape", [(4096, 4096), (7,), (1, 100_003), (8, 32, 2048, 128), (1,)])
 def test_a_tiny_shape_is_of_the_same_kind(shape: tuple[int, ...]) -> None:
     small = tiny(shape)
@@ -70,42 +97,135 @@ def test_the_command_checks_an_experiment_of_the_project(capsys: pytest.CaptureF
     assert all(" right: worst error " in line for line in lines)
 
 
-def test_a_kernel_that_ends_the_process_is_named_before_it_does(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "mine.py").write_text(
-        "import os\nimport lab\n"
-        "mine = lab.experiment('doubling', shapes=[(4, 8)], reference=lambda x: 2 * x.double())\n"
-        "mine.profile('plain', lambda x: x + x, baseline=True)\n"
-        "mine.profile('leaving', lambda x: os._exit(3))\n"
-        "mine.claim('leaving')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "lab.cli", "check"], capture_output=True, text=True, check=False, cwd=tmp_path,
-        env=child_environment() | {"LAB_PROJECT": str(tmp_path)},
-    )  # fmt: skip
-    assert done.returncode == 3
-    assert done.stdout.splitlines()[-1].split()[-1] == "leaving"
+# An experiment with a profile between two that are sound.
+DOUBLING = """\
+import os, signal, subprocess, sys
+from pathlib import Path
+import lab
+here = Path(__file__).parent
+mine = lab.experiment('doubling', shapes=[(4, 8)], reference=lambda x: 2 * x.double())
+mine.profile('plain', lambda x: x + x, baseline=True)
+def odd(x):
+    {odd}
+mine.profile('odd', odd)
+mine.profile('twice', lambda x: 2 * x)
+mine.claim('twice')
+"""
+LOOPS = "(here / 'hangs').write_text(str(os.getpid()))\n    while True: pass"
 
 
-def test_a_kernel_that_raises_is_told_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "mine.py").write_text(
-        "import lab\n"
-        "mine = lab.experiment('doubling', shapes=[(4, 8)], reference=lambda x: 2 * x.double())\n"
-        "mine.profile('plain', lambda x: x + x, baseline=True)\n"
-        "def unlucky(x):\n"
-        "    raise ValueError('no luck')\n"
-        "mine.profile('unlucky', unlucky)\n"
-        "mine.claim('unlucky')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "lab.cli", "check"], capture_output=True, text=True, check=False, cwd=tmp_path,
-        env=child_environment() | {"LAB_PROJECT": str(tmp_path)},
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert done.stdout.splitlines()[-1].endswith("failed: ValueError: no luck (mine.py, line 5)")
+@pytest.fixture
+def project_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """The folder of an experiment whose middle profile does this."""
+
+    def write(odd: str) -> Path:
+        (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
+        (tmp_path / "experiments").mkdir()
+        (tmp_path / "experiments" / "mine.py").write_text(DOUBLING.format(odd=odd))
+        monkeypatch.setenv("LAB_PROJECT", str(tmp_path))
+        return tmp_path / "experiments"
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        ("raise ValueError('no luck')", "failed: ValueError: no luck (mine.py, line 8)"),
+        ("return x", "wrong: the result shares memory with an input"),
+        ("return input()", "failed: EOFError: EOF when reading a line (mine.py, line 8)"),
+        ("os._exit(3)", "failed: it ended its process with code 3"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "failed: it had its process killed by SIGSEGV"),
+    ],
+)
+def test_a_kernel_that_fails_costs_its_own_result_alone(
+    project_with: Callable[[str], Path], capsys: pytest.CaptureFixture[str], odd: str, message: str
+) -> None:
+    project_with(odd)
+    assert main(["check"]) == 1
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first.split()[:4] == ["doubling", "doubling-4x8-float32", "plain", "right:"]
+    assert second.split(maxsplit=3)[:3] == ["doubling", "doubling-4x8-float32", "odd"]
+    assert second.split(maxsplit=3)[3].startswith(message)
+    assert third.split()[:4] == ["doubling", "doubling-4x8-float32", "twice", "right:"]
+
+
+def test_what_a_kernel_prints_stands_below_its_result(
+    project_with: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    project_with("print(*x.shape); return 2 * x")
+    assert main(["check"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "printed" not in line] == [lines[0], lines[1], lines[-1]]
+    assert set(lines[2:-1]) == {"    it printed: 4 8"}
+
+
+def test_a_kernel_that_prints_without_end_is_stopped(
+    project_with: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    project_with("while True: print('x' * 10_000)")
+    assert main(["check"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith("failed: it printed more than 16 MiB and was stopped")
+    assert lines[2] == f"    it printed: {'x' * 1024}"
+    assert lines[3].split()[2:4] == ["twice", "right:"]
+
+
+@pytest.mark.parametrize(
+    "hangs",
+    [
+        LOOPS,
+        f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {LOOPS}",
+        "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True); "
+        + LOOPS.replace("str(os.getpid())", "f'{other.pid} {os.getpid()}'"),
+    ],
+    ids=["loops", "ignores the signal to end", "starts another process"],
+)
+def test_a_kernel_that_does_not_end_is_stopped_and_the_next_is_checked(
+    project_with: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hangs: str
+) -> None:
+    process = project_with(hangs) / "hangs"
+    monkeypatch.setattr(channel, "monotonic", clock_that_runs_while(process))
+    monkeypatch.setattr(checked_apart, "TERM_SECONDS", 0.5)
+    assert main(["check"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[2] for line in lines] == ["plain", "odd", "twice"]
+    assert "failed: it took longer than 300 s and was stopped" in lines[1]
+    assert lines[1].endswith("; mend that, or allow more: lab check --seconds S")
+    if hangs == LOOPS:
+        assert "stopped at experiments/mine.py, line 9, in odd; " in lines[1]
+    assert not any(is_running(int(each)) for each in process.read_text().split())
+
+
+def test_a_file_that_does_not_end_when_it_is_imported_is_stopped_and_named(
+    project_with: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = project_with("pass")
+    (folder / "slow.py").write_text("import os\nfrom pathlib import Path\nhere = Path(__file__).parent\ndef slow():\n"
+                                    f"    {LOOPS}\nslow()\n")  # fmt: skip
+    monkeypatch.setattr(channel, "monotonic", clock_that_runs_while(folder / "hangs"))
+    assert main(["check", "doubling"]) == 2
+    message = "lab: the experiments cannot be loaded: one of their files took longer than 300 s and was stopped"
+    assert f"{message} at experiments/slow.py, line 6, in slow; mend that" in capsys.readouterr().err
+    assert not is_running(int((folder / "hangs").read_text()))
+
+
+def test_ctrl_c_ends_a_kernel_that_does_not_end(project_with: Callable[[str], Path]) -> None:
+    process = project_with(LOOPS) / "hangs"
+    command = subprocess.Popen([sys.executable, "-m", "lab.cli", "check"], env=child_environment(), stderr=PIPE)
+    with killed_at_the_limit(command.pid):
+        wait_until(lambda: process.exists() and process.read_text(), "the kernel was not called")
+        command.send_signal(signal.SIGINT)
+        _, said = command.communicate()
+    assert (command.returncode, said.strip()) == (130, b"lab: stopped")
+    assert not is_running(int(process.read_text()))
+
+
+@pytest.mark.parametrize("seconds", ["0", "-3", "nan", "inf", "soon"])
+def test_a_limit_that_is_none_is_refused(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["check", f"--seconds={seconds}"])
+    assert f"--seconds: '{seconds}'; accepted is a number above 0, and at most 86,400" in capsys.readouterr().err
 
 
 def test_a_kernel_that_asks_to_exit_has_failed() -> None:

@@ -108,7 +108,7 @@ def test_from_nothing_to_a_published_page_and_a_red_gate(place: OwnProject) -> N
     below = place.project / "experiments"
     output = place.lab("plan", "--device", "cpu", cwd=below)
     assert "9 cells x 5 sweeps" in output
-    assert "cannot be published yet: experiments/gelu.py: gelu: importance is empty; wanted is why" in output
+    assert "cannot be published yet: experiments/gelu.py: gelu lacks question (what is asked, " in output
 
     (below / "gelu.py").write_text(sound())
     output = place.lab("run", "--run-id", "first", "--device", "cpu", "--sweeps", "1", cwd=below)

@@ -152,28 +152,43 @@ def test_settings_that_cannot_be_read_end_every_command_with_one_line(
     assert capsys.readouterr().err.startswith(f"lab: {tmp_path / 'pyproject.toml'}")
 
 
-def test_a_plan_names_what_is_not_committed(tmp_path: Path) -> None:
+@pytest.fixture
+def doubling(tmp_path: Path) -> Path:
+    """The file of a project's one experiment."""
     (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
     (tmp_path / "experiments").mkdir()
-    mine = tmp_path / "experiments" / "mine.py"
-    mine.write_text(
+    file = tmp_path / "experiments" / "mine.py"
+    file.write_text(
         "import lab\n"
         "mine = lab.experiment('doubling', shapes=[(4, 8)], reference=lambda x: 2 * x.double())\n"
-        "mine.profile('plain', lambda x: x + x, baseline=True)\n"
+        "mine.profile('plain', lambda x: x + x, baseline=True, technique='A sum.')\n"
         "mine.profile('twice', lambda x: 2 * x)\n"
         "mine.claim('twice')\n"
     )
+    return file
+
+
+def planned(root: Path) -> str:
+    command = [sys.executable, "-m", "lab.cli", "plan", "--device", "cpu", "--sweeps", "2"]
+    environment = child_environment() | {"LAB_PROJECT": str(root)}
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=root, env=environment).stdout
+
+
+def test_a_plan_names_what_is_not_committed(doubling: Path, tmp_path: Path) -> None:
     identity = ("-c", "user.name=A Tester", "-c", "user.email=tester@example.org", "-c", "commit.gpgsign=false")
     for arguments in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "--message", "mine")):
         subprocess.run(["git", "-C", str(tmp_path), *identity, *arguments], check=True)
-
-    def planned() -> str:
-        command = [sys.executable, "-m", "lab.cli", "plan", "--device", "cpu", "--sweeps", "2"]
-        environment = child_environment() | {"LAB_PROJECT": str(tmp_path)}
-        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment).stdout
-
-    clean = planned()
+    clean = planned(tmp_path)
     assert "not committed" not in clean
     assert "no verdicts: 3 sweeps are needed to judge" in clean
-    mine.write_text(f"{mine.read_text()}\n# changed\n")
-    assert "cannot be published yet: not committed: experiments/mine.py; commit, then measure" in planned()
+    doubling.write_text(f"{doubling.read_text()}\n# changed\n")
+    changed = planned(tmp_path)
+    assert "cannot be published yet: not committed: experiments/mine.py; commit, then measure" in changed
+
+
+@pytest.mark.usefixtures("doubling")
+def test_a_plan_says_once_what_an_experiment_lacks_to_be_published(tmp_path: Path) -> None:
+    (line,) = (line for line in planned(tmp_path).splitlines() if "cannot be published yet: experiments" in line)
+    assert line.startswith("  cannot be published yet: experiments/mine.py: doubling lacks question (what is asked, ")
+    assert "; technique (how it computes the result) of twice; " in line
+    assert line.endswith("and why) of plain, twice")

@@ -122,7 +122,7 @@ def _refuse_without_host(options: argparse.Namespace) -> None:
 
 def plan(options: argparse.Namespace) -> None:
     from lab.definition.catalogue import file_of
-    from lab.definition.prose import missing_prose
+    from lab.definition.prose import lacking_words
     from lab.evidence.source import uncommitted
     from lab.overview import describe_plan
     from lab.verdict.judge import FEWEST_SWEEPS
@@ -139,8 +139,8 @@ def plan(options: argparse.Namespace) -> None:
         more = f" and {len(changed) - MOST_FILES} more" if len(changed) > MOST_FILES else ""
         tell(f"  cannot be published yet: not committed: {', '.join(changed[:MOST_FILES])}{more}; commit, then measure")
     for experiment in planned.experiments:
-        for lacking in missing_prose(experiment):
-            tell(f"  cannot be published yet: {file_of(experiment.name)}: {experiment.name}: {lacking}")
+        if lacking := lacking_words(experiment):
+            tell(f"  cannot be published yet: {file_of(experiment.name)}: {experiment.name} lacks {lacking}")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -229,9 +229,9 @@ def _needed(
 
 def _refuse_flags(flags: Sequence[str], experiments: Sequence[Experiment]) -> None:
     """PlanError for a flag that includes no case of any of the project's experiments."""
-    from lab.definition.catalogue import load_experiments
+    from lab.definition.catalogue import sound_experiments
 
-    known = {case.only_with for each in (*load_experiments(), *experiments) for case in each.cases} - {""}
+    known = {case.only_with for each in (*sound_experiments(), *experiments) for case in each.cases} - {""}
     for flag in flags:
         if flag not in known:
             accepted = f"accepted are {sorted(known)}{did_you_mean(flag, known)}"

@@ -1,12 +1,15 @@
 """`lab init`, `list`, `check` and `doctor`: a new project, what it defines, whether that is right."""
 
 import argparse
-import os
+import math
 from pathlib import Path
 
 from lab.commands.adding import Add
-from lab.commands.runs import say, tell_lines
-from lab.definition.experiment import Case, Experiment, Profile
+from lab.commands.runs import say, tell, tell_lines
+from lab.terminal import printable
+
+USUAL_SECONDS = 300.0  # of a profile in `lab check`: enough for a compiler that tries many configurations
+MOST_SECONDS = 86_400
 
 
 def add_commands(add: Add) -> None:
@@ -16,6 +19,11 @@ def add_commands(add: Add) -> None:
     listing.add_argument("experiments", nargs="*", metavar="NAME", help="experiments to show (default: every one)")
     checking = add("check", check, "run every profile on tiny shapes against its reference; on a GPU, or interpreted")
     checking.add_argument("experiments", nargs="*", metavar="NAME", help="experiments to check (default: every one)")
+    checking.add_argument(
+        "--seconds", type=_seconds, default=USUAL_SECONDS, metavar="S",
+        help="the longest that a profile may take, its compilation included; then it is stopped, and has failed "
+        "(default: %(default)g)",
+    )  # fmt: skip
     add("doctor", doctor, "say what this machine can measure, and what it lacks")
 
 
@@ -27,34 +35,43 @@ def init(options: argparse.Namespace) -> None:
 
 
 def show_experiments(options: argparse.Namespace) -> None:
-    from lab.definition.catalogue import choose_experiments, load_experiments
+    from lab.definition.catalogue import choose_experiments, load_experiments, sound_experiments
     from lab.overview import describe_experiment
 
-    for experiment in choose_experiments(options.experiments) if options.experiments else load_experiments():
+    for experiment in choose_experiments(options.experiments) if options.experiments else sound_experiments():
         tell_lines(describe_experiment(experiment))
+    if not options.experiments:
+        load_experiments()  # which refuses what could not be shown
 
 
 def check(options: argparse.Namespace) -> int:
-    from lab.worker.device import choose_device
+    from lab.checked_apart import Cell, check_apart
 
-    device = choose_device("auto")
-    if device == "cpu":
-        os.environ.setdefault("TRITON_INTERPRET", "1")  # which Triton reads when an experiment first imports it
-    from lab.check import check as check_all
-    from lab.definition.catalogue import choose_experiments, file_of
-    from lab.definition.mistakes import refuse_mistakes
+    def begin(cell: Cell) -> None:
+        experiment, case, profile = map(printable, cell)
+        print(f"{experiment}  {case}  {profile:24} ", end="", flush=True)
 
-    experiments = choose_experiments(options.experiments or ["all"])
-    refuse_mistakes(experiments, file_of)
     wrong = 0
-
-    def begin(experiment: Experiment, case: Case, profile: Profile) -> None:
-        print(f"{experiment.name}  {case.name}  {profile.name:24} ", end="", flush=True)
-
-    for result in check_all(experiments, device, begin):
-        print(f"{result.outcome}: {result.message}", flush=True)
-        wrong += result.outcome in ("wrong", "failed")
+    for checked in check_apart(options.experiments or ["all"], options.seconds, begin, _show):
+        tell(f"{checked.outcome}: {checked.message}")
+        tell_lines(f"    it printed: {line}" for line in checked.printed.splitlines())
+        wrong += checked.outcome in ("wrong", "failed")
     return 1 if wrong else 0
+
+
+def _show(printed: str) -> None:
+    if printed:
+        say(printed.rstrip("\n"))
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r}; accepted is a number above 0, and at most {MOST_SECONDS:,}")
+    return seconds
 
 
 def doctor(options: argparse.Namespace) -> None:

@@ -4,8 +4,9 @@ import json
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -16,39 +17,78 @@ from lab.definition.publication import Publication
 from lab.definition.search import Tunable, search_of
 from lab.definition.short import Draft
 from lab.definition.tokens import Tokens
-from lab.errors import DefinitionError, PlanError, RunError
+from lab.definition.written import BEGUN
+from lab.errors import DefinitionError, LabError, PlanError, RunError
 from lab.evidence.codec import from_data
 from lab.evidence.source import HANDED_OVER
 from lab.project import project
 from lab.suggest import did_you_mean
+from lab.terminal import printable
 
 ZOO = "zoo-"  # how the names of its samples begin
 TITLES, AXES = "titles.json", "axes.json"
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the project's files define: experiments by name; by name what is wrong with others; files that cannot be
+    read, and why."""
+
+    experiments: Mapping[str, Experiment]
+    wrong: Sequence[tuple[str, str]]
+    unreadable: Sequence[str]
+
+    def refuse_mistakes(self) -> None:
+        if mistakes := [*self.unreadable, *(mistake for _, mistake in self.wrong)]:
+            raise DefinitionError("\n".join(mistakes))
+
+
 def load_experiments() -> tuple[Experiment, ...]:
     """The project's experiments: in the order of EXPERIMENTS if the package has it, else by file and order in the file.
 
-    DefinitionError lists every mistake of every draft.
+    DefinitionError lists every file that cannot be read, and every mistake of every draft.
     """
-    package, modules = load_folder(project().experiments)
-    if modules:
-        listed = [value for module in modules for value in vars(module).values()]
+    found = _found()
+    found.refuse_mistakes()
+    return tuple(found.experiments.values())
+
+
+def sound_experiments() -> tuple[Experiment, ...]:
+    """Those of them that can be read and have no mistake, whatever stands beside them."""
+    return tuple(_found().experiments.values())
+
+
+def _found() -> _Found:
+    folder = load_folder(project().experiments)
+    if folder.modules:
+        listed = [value for module in folder.modules for value in vars(module).values()]
     else:
-        listed = list(getattr(package, "EXPERIMENTS", ()))
+        listed = list(getattr(folder.package, "EXPERIMENTS", ()))
     made: dict[str, Experiment] = {}
-    mistakes = []
+    wrong: list[tuple[str, str]] = []
     for each in {id(each): each for each in listed if isinstance(each, (Experiment, Draft))}.values():
         try:
             experiment = each.definition() if isinstance(each, Draft) else each
-            if made.setdefault(experiment.name, experiment) is not experiment:
-                files = " and ".join(_files_with(experiment.name, modules))
-                raise DefinitionError(f"{files}: two experiments are called {experiment.name!r}; rename one")
         except DefinitionError as mistake:
-            mistakes.append(str(mistake))
-    if mistakes:
-        raise DefinitionError("\n".join(mistakes))
-    return tuple(made.values())
+            wrong.append((each.name, str(mistake)))
+            continue
+        if made.setdefault(experiment.name, experiment) is not experiment:
+            files = " and ".join(_files_with(experiment.name, folder.modules))
+            wrong.append((each.name, f"{files}: two experiments are called {experiment.name!r}; rename one"))
+    wrong += _lost(folder.modules, listed)
+    doubtful = [name for name, _ in wrong]
+    sound = {name: experiment for name, experiment in made.items() if name not in doubtful}
+    return _Found(sound, wrong, folder.unreadable)
+
+
+def _lost(modules: Iterable[ModuleType], listed: Iterable[object]) -> Iterator[tuple[str, str]]:
+    """Experiments that a file began and does not hold any more, as where two were given to one variable."""
+    kept = [(each.name, each.place) for each in listed if isinstance(each, Draft)]
+    made = [each.name for each in listed if isinstance(each, Experiment)]
+    files = tuple(f"{module.__file__}, line " for module in modules)
+    for name, place in BEGUN:
+        if place.startswith(files) and (name, place) not in kept and name not in made:
+            yield name, f"{place}: experiment {name!r}: no variable of the file holds it; give each one of its own"
 
 
 def _files_with(name: str, modules: Iterable[ModuleType]) -> list[str]:
@@ -64,7 +104,7 @@ def _files_with(name: str, modules: Iterable[ModuleType]) -> list[str]:
 def file_of(name: str) -> str:
     """The file that defines an experiment, relative to the project; the folder if the file is unknown."""
     folder = project().experiments
-    package, _ = load_folder(folder)
+    package = load_folder(folder).package
     prefix = f"{package.__name__}."
     for module in [entry for key, entry in list(sys.modules.items()) if key.startswith(prefix)]:
         for value in vars(module).values():
@@ -98,7 +138,7 @@ def load_zoo() -> Zoo:
 
 def load_audits() -> tuple[Publication, ...]:
     """The publications that the project audits; none where it has no package `audits`."""
-    package, _ = load_folder(project().experiments)
+    package = load_folder(project().experiments).package
     if not any((Path(folder) / "audits" / "__init__.py").is_file() for folder in package.__path__):
         return ()
     audits: tuple[Publication, ...] = load_module(package, "audits").AUDITS
@@ -136,7 +176,7 @@ def _by_operator(name: str) -> Mapping[str, str]:
 
 
 def _module(name: str) -> ModuleType | None:
-    package, _ = load_folder(project().experiments)
+    package = load_folder(project().experiments).package
     return load_module(package, name) if has_module(package, name) else None
 
 
@@ -144,20 +184,42 @@ def choose_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
     """The named experiments in the lab's order, then searches and samples of the zoo; 'all' names every one but the
     lab's tests of itself.
 
-    Searches and samples of the zoo are in no list: they are made from their names.
+    Searches and samples of the zoo are in no list: they are made from their names. Where all that is asked for is
+    sound, files and experiments that are not are named in a warning, and left out; 'all', and no name, refuse them.
     """
     if handed := handed_over(names):
         return (handed,)
-    experiments = load_experiments()
-    known = [experiment.name for experiment in experiments]
+    found = _found()
+    if not names or "all" in names:
+        found.refuse_mistakes()
+    if asked := [mistake for name, mistake in found.wrong if name in names]:
+        raise DefinitionError("\n".join(asked))
+    known = list(found.experiments)
     searches = [name for name in dict.fromkeys(names) if name not in known and name.startswith("tune-")]
     samples = {name: load_zoo().experiment(name) for name in names if name not in known and name.startswith(ZOO)}
     sampled = {name: experiment for name, experiment in samples.items() if experiment}
     for name in names:
         if name not in ("all", *known, *searches, *sampled):
-            raise PlanError(f"no experiment {name!r}; accepted are 'all' and {known}{did_you_mean(name, known)}")
-    chosen = [e for e in experiments if e.name in names or ("all" in names and not e.self_test)]
+            raise _unknown(name, found)
+    for mistake in (*found.unreadable, *(mistake for _, mistake in found.wrong)):
+        _warn_of_left_out(mistake)
+    chosen = [e for e in found.experiments.values() if e.name in names or ("all" in names and not e.self_test)]
     return (*chosen, *(search_of(name, load_tunables()) for name in searches), *sampled.values())
+
+
+def _unknown(name: str, found: _Found) -> LabError:
+    """Files that cannot be read may hold it."""
+    known = [*found.experiments, *(each for each, _ in found.wrong)]
+    refusal = f"no experiment {name!r}; accepted are 'all' and {known}{did_you_mean(name, known)}"
+    if not found.unreadable:
+        return PlanError(refusal)
+    return DefinitionError("\n".join((refusal, "it may be in a file that cannot be read:", *found.unreadable)))
+
+
+@cache
+def _warn_of_left_out(mistake: str) -> None:
+    """Once in a process, and not by Python's warnings, which an author's file may have switched off."""
+    print(printable(f"lab: warning: left out: {mistake}"), file=sys.stderr, flush=True)
 
 
 def handed_over(names: Sequence[str]) -> Experiment | None:
@@ -186,7 +248,7 @@ def experiments_of_run(names: Sequence[str], device: str) -> tuple[Experiment, .
     chosen = choose_experiments(names or [_first_look(device)])
     if device == "cuda":
         wanted = [experiment.name for experiment in chosen if experiment.name in names or not experiment.for_cpu]
-        defined = [experiment.name for experiment in load_experiments()]
+        defined = [experiment.name for experiment in sound_experiments()]
         if CEILINGS in defined and not all(experiment.self_test for experiment in chosen):
             wanted.append(CEILINGS)
         return choose_experiments(wanted)

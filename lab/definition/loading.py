@@ -6,6 +6,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -18,11 +19,20 @@ Loaded = TypeVar("Loaded")
 NOT_A_NAME = re.compile(r"\W")
 
 
-@cache
-def load_folder(folder: Path) -> tuple[ModuleType, tuple[ModuleType, ...]]:
-    """(the package, its modules by name). DefinitionError, with file and line, where an author's file cannot be read.
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The package, its modules by name, and of each file that cannot be read where it is wrong, and how."""
 
-    Where the package's own file names its experiments, it decides which of its modules are imported.
+    package: ModuleType
+    modules: tuple[ModuleType, ...]
+    unreadable: tuple[str, ...]
+
+
+@cache
+def load_folder(folder: Path) -> Folder:
+    """DefinitionError where there is no such folder, or where the package's own file cannot be read.
+
+    Where that file names its experiments, it decides which modules are imported.
     """
     if not folder.is_dir():
         raise DefinitionError(f"{folder}: no such folder; it holds the experiments, and `lab init` makes one")
@@ -30,12 +40,18 @@ def load_folder(folder: Path) -> tuple[ModuleType, tuple[ModuleType, ...]]:
         sys.path.append(str(folder.parent))  # an experiment imports the project's own kernels
     package = _package(folder)
     if hasattr(package, "EXPERIMENTS"):
-        return package, ()
-    names = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
-    return package, tuple(load_module(package, name) for name in names)
+        return Folder(package, (), ())
+    modules, unreadable = [], []
+    for name in sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__"):
+        try:
+            modules.append(load_module(package, name))
+        except DefinitionError as problem:
+            unreadable.append(str(problem))
+    return Folder(package, tuple(modules), tuple(unreadable))
 
 
 def load_module(package: ModuleType, name: str) -> ModuleType:
+    """DefinitionError, with file and line, where the author's file cannot be read."""
     folder = Path(package.__path__[0])
     return _imported(folder / f"{name}.py", lambda: importlib.import_module(f"{package.__name__}.{name}"))
 
@@ -78,11 +94,23 @@ def _imported(file: Path, load: Callable[[], Loaded]) -> Loaded:
         return load()
     except LabError as problem:
         raise DefinitionError(f"{_place(file, problem)}: {problem}") from None
-    except Exception as problem:
-        raise DefinitionError(f"{_place(file, problem)}: {type(problem).__name__}: {problem}") from problem
+    except (Exception, SystemExit) as problem:
+        raise DefinitionError(f"{_place(file, problem)}: {_in_words(file.parent, problem)}") from problem
 
 
-def _place(file: Path, problem: Exception) -> str:
+def _in_words(folder: Path, problem: BaseException) -> str:
+    """With what to do about a module that is not found."""
+    text = problem.msg if isinstance(problem, SyntaxError) else str(problem)  # whose text has its place a second time
+    words = f"{type(problem).__name__}: {text}"
+    if not isinstance(problem, ModuleNotFoundError) or not problem.name:
+        return words
+    if (folder / f"{problem.name}.py").is_file():
+        package = NOT_A_NAME.sub("_", folder.name)
+        return f"{words}; it lies in the folder of experiments: import {package}.{problem.name}"
+    return f"{words}; install it, or import it in a profile's load= only, with package={problem.name.split('.')[0]!r}"
+
+
+def _place(file: Path, problem: BaseException) -> str:
     """The file and the line of the author's folder at which it went wrong, the innermost there is."""
     if isinstance(problem, SyntaxError):
         return f"{problem.filename}, line {problem.lineno}"

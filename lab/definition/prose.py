@@ -24,3 +24,12 @@ def missing_prose(experiment: PlannedExperiment) -> Iterator[str]:
         for field, wanted in OF_A_PROFILE.items():
             if not getattr(profile, field):
                 yield f"profile {profile.name!r}: {field} is empty; wanted is {wanted}"
+
+
+def lacking_words(experiment: PlannedExperiment) -> str:
+    """The same in one line, a profile's field once for all profiles that lack it; nothing where all is written."""
+    lacking = [f"{field} ({wanted})" for field, wanted in OF_THE_EXPERIMENT.items() if not getattr(experiment, field)]
+    for field, wanted in OF_A_PROFILE.items():
+        if names := [profile.name for profile in experiment.profiles if not getattr(profile, field)]:
+            lacking.append(f"{field} ({wanted}) of {', '.join(names)}")
+    return "; ".join(lacking)

@@ -28,6 +28,9 @@ class Claimed:
     text: str
 
 
+BEGUN: list[tuple[str, str]] = []  # name and place of every one in this process
+
+
 @dataclass
 class Written:
     """The arguments of `lab.experiment`, of `profile` and of `claim`, as they were given."""
@@ -48,6 +51,9 @@ class Written:
     profiles: dict[str, Profile] = field(default_factory=dict)
     claims: list[Claimed] = field(default_factory=list)
     baseline: str = ""
+
+    def __post_init__(self) -> None:
+        BEGUN.append((self.name, self.place))
 
     def mistakes(self) -> Iterator[str]:
         """One sentence a mistake: the field, what it holds, what is accepted."""

@@ -1,0 +1,67 @@
+"""The process of `lab check`: `python -m lab.checking MESSAGES STACK`, see lab.checked_apart.
+
+Its order comes on stdin: names of experiments, profiles that are done, and the limit of each. It sends frames to the
+descriptor MESSAGES, and where it is when it is terminated to the descriptor STACK.
+"""
+
+import ctypes
+import faulthandler
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from lab.errors import LabError
+from lab.process.channel import send
+from lab.process.parent_death import die_with_parent
+
+ORPHAN_SECONDS = 60.0  # beyond the limit, where no parent is left to end this process, and macOS does not say so
+
+
+def main() -> None:
+    die_with_parent()
+    messages, stack = int(sys.argv[1]), int(sys.argv[2])
+    order = json.loads(sys.stdin.read())
+    faulthandler.register(signal.SIGTERM, file=stack, chain=True)
+    _limit(order["loading_seconds"])
+    try:
+        for kind, content in _checks(order):
+            if kind == "begin":
+                _limit(order["seconds"])
+            sys.stdout.flush()
+            ctypes.CDLL(None).fflush(None)  # what a GPU and libraries written in C have printed
+            send(messages, [kind, content])
+    except LabError as refusal:
+        send(messages, ["refused", str(refusal)])
+
+
+def _limit(seconds: float) -> None:
+    signal.setitimer(signal.ITIMER_REAL, seconds + ORPHAN_SECONDS)
+
+
+def _checks(order: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    from lab.worker.device import choose_device
+
+    device = choose_device("auto")
+    if device == "cpu":
+        os.environ.setdefault("TRITON_INTERPRET", "1")  # which Triton reads when an experiment first imports it
+    from lab.check import cells, check_cell
+    from lab.definition.catalogue import choose_experiments, file_of
+    from lab.definition.mistakes import refuse_mistakes
+
+    experiments = choose_experiments(order["names"])
+    refuse_mistakes(experiments, file_of)
+    yield "loaded", None
+    for experiment, case, profile in cells(experiments):
+        cell = [experiment.name, case.name, profile.name]
+        if cell not in order["done"]:
+            yield "begin", cell
+            result = check_cell(experiment, case, profile, device)
+            yield "result", [result.outcome, result.message]
+    yield "done", None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""A file that cannot be read stops what needs it, and nothing that does not; it is always named."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab.evidence.source import child_environment
+
+SOUND = """\
+import lab
+mine = lab.experiment('{name}', shapes=[(4, 8)], reference=lambda x: 2 * x.double())
+mine.profile('plain', lambda x: x + x, baseline=True)
+mine.profile('twice', lambda x: 2 * x)
+mine.claim('twice')
+"""
+BROKEN = {
+    "a mistake of Python's": ("import lab\nbroken = (\n", "broken.py, line 2: SyntaxError: '(' was never closed\n"),
+    "a package that is not here": (
+        "import lab\nimport nowhere.deep\n",
+        "line 2: ModuleNotFoundError: No module named 'nowhere'; "
+        "install it, or import it in a profile's load= only, with package='nowhere'",
+    ),
+    "a file beside it": (
+        "import sound\n",
+        "No module named 'sound'; it lies in the folder of experiments: import experiments.sound",
+    ),
+    "a program that exits": ("import sys\n\nsys.exit(7)\n", "broken.py, line 3: SystemExit: 7"),
+    "a mistake of the lab's": (SOUND.format(name="Broken"), "experiment: 'Broken' is not a plain slug"),
+    "one variable for two": (
+        SOUND.format(name="lost") + SOUND.format(name="broken"),
+        "broken.py, line 2: experiment 'lost': no variable of the file holds it; give each one of its own",
+    ),
+    "one name twice": (
+        (SOUND + SOUND.replace("mine", "other")).format(name="broken"),
+        "two experiments are called 'broken'; rename one",
+    ),
+}
+
+
+class Outcome:
+    def __init__(self, root: Path, *arguments: str) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "lab.cli", *arguments], capture_output=True, text=True, check=False, cwd=root,
+            env=child_environment() | {"LAB_PROJECT": str(root)},
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr
+        self.status, self.output, self.said = done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "sound.py").write_text(SOUND.format(name="doubling"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("text", "message"), BROKEN.values(), ids=BROKEN)
+def test_an_experiment_beside_what_is_broken_is_shown_with_a_warning(root: Path, text: str, message: str) -> None:
+    (root / "experiments" / "broken.py").write_text(text)
+    shown = Outcome(root, "list", "doubling")
+    assert (shown.status, shown.output.splitlines()[0].split()[0]) == (0, "doubling")
+    assert shown.said.startswith("lab: warning: left out: ")
+    assert message in shown.said
+
+
+@pytest.mark.parametrize("command", [("check", "doubling"), ("plan", "--device", "cpu", "--experiment", "doubling")])
+def test_it_is_checked_and_planned_too(root: Path, command: tuple[str, ...]) -> None:
+    (root / "experiments" / "broken.py").write_text("import nowhere\n")
+    done = Outcome(root, *command)
+    assert done.status == 0
+    assert "doubling-4x8-float32" in done.output
+    assert done.said.count("broken.py, line 1: ModuleNotFoundError") == 1
+
+
+def test_a_list_of_all_shows_what_is_sound_and_fails_with_what_is_not(root: Path) -> None:
+    (root / "experiments" / "broken.py").write_text("import nowhere\n")
+    (root / "experiments" / "more.py").write_text("import nowhere_either\n")
+    listed = Outcome(root, "list")
+    assert (listed.status, listed.output.splitlines()[0].split()[0]) == (2, "doubling")
+    assert "broken.py, line 1: ModuleNotFoundError" in listed.said
+    assert "more.py, line 1: ModuleNotFoundError" in listed.said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("check",), ("plan", "--device", "cpu"), ("plan", "--device", "cpu", "--experiment", "all"), ("build",)],
+    ids=" ".join,
+)
+def test_what_is_asked_of_all_experiments_is_refused(root: Path, command: tuple[str, ...]) -> None:
+    (root / "experiments" / "broken.py").write_text("import nowhere\n")
+    refused = Outcome(root, *command)
+    assert refused.status == 2
+    assert "broken.py, line 1: ModuleNotFoundError" in refused.said
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        (
+            "import nowhere\n",
+            "halving",
+            "no experiment 'halving'; .*\nit may be in a file that cannot be read:\n.*brok",
+        ),
+        (SOUND.format(name="Broken"), "Broken", "broken.py, line 2: experiment 'Broken'\n"),
+        (SOUND.format(name="Broken"), "brken", "no experiment 'brken'; accepted are .*; did you mean 'Broken'"),
+        (SOUND.format(name="doubling"), "doubling", "broken.py and .*sound.py: two experiments are called 'doubling'"),
+    ],
+)
+def test_what_is_asked_for_and_may_be_broken_is_refused(root: Path, text: str, name: str, message: str) -> None:
+    (root / "experiments" / "broken.py").write_text(text)
+    refused = Outcome(root, "list", name)
+    assert (refused.status, refused.output) == (2, "")
+    assert re.search(message, refused.said), refused.said
