@@ -90,7 +90,7 @@ def note(hertz: dict[str, float | None]) -> Words:
 def test_a_power_limit_is_told_once_with_the_lowest_clock_and_where() -> None:
     told = note({LARGE.name: 1.515e9})
     assert plain(told).startswith(
-        "At 1 of 2 cases the board was at its power limit for part of the time: its clock fell to 1515 of 1980 MHz at "
+        "At 1 of 2 cases the board reached its power limit: its clock fell to 1515 of 1980 MHz at "
         "doubling 4096×4096 fp32. Implementations take turns under one limit"
     )
     assert [each.source for each in figures(told)] == [f"/gpu/{LARGE.name}/lowest_sm_hertz", "/machine/sm_clock_hertz"]
@@ -106,7 +106,7 @@ def test_the_case_with_the_lowest_clock_is_named() -> None:
 
 def test_a_clock_that_nobody_read_is_not_told() -> None:
     told = plain(note({SMALL.name: None}))
-    assert "for part of the time, as at doubling 64×128 fp32." in told
+    assert "reached its power limit, as at doubling 64×128 fp32." in told
     assert "MHz" not in told
 
 

@@ -188,6 +188,18 @@ def test_a_run_that_is_not_among_the_pooled_ones_shows_their_pool_with_its_date(
     assert other_pool_sentence(trust_of(*ALIKE[:2]), later, claim, SMALL.name) == ()
 
 
+def test_an_experiments_page_shows_another_pool_where_its_own_run_leaves_the_claim_open() -> None:
+    trust = trust_of(*ALIKE)
+
+    def beneath(run: RunResult) -> list[str]:
+        (claim,) = experiment_page(shown(run), [], trust=pooled_of(trust, "doubling")).claims
+        return [text_of(part.parts) for part in claim.rows[0].cells[2] if isinstance(part, Soft)]
+
+    (told,) = beneath(run_of("open", fast=60e-6 / 1.02))
+    assert told.startswith("Apart from this run, 3 runs of one source on 3 boards")
+    assert beneath(run_of("clear")) == []
+
+
 def test_two_runs_and_a_run_that_is_not_among_the_pooled_ones_show_nothing() -> None:
     trust = trust_of(*ALIKE)
     later = shown(run_of("later"))

@@ -81,7 +81,7 @@ def _power_note(item: Judged, view: DataView) -> Words:
         return ()
     cases = len(item.data["gpu"])
     place = f"At {len(capped)} of {cases} cases" if cases > 1 else "At the only case"
-    told = f"{place} the board was at its power limit for part of the time"
+    told = f"{place} the board reached its power limit"
     clocks = {case: clock for case in capped if (clock := view.figure("gpu", case, "lowest_sm_hertz"))}
     lowest = min(clocks, key=lambda case: clocks[case].value, default=capped[0])
     where = Link(case_label(item.plan.case(lowest)), f"{case_address(lowest)}#controls")
