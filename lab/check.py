@@ -33,7 +33,7 @@ class CheckResult:
 
 
 def check(experiments: Sequence[Experiment], device: str) -> Iterator[CheckResult]:
-    """In this process, which a kernel may take down or never give back: see lab.checked_apart."""
+    """In this process, which a kernel may take down or never give back: see lab.check_supervisor."""
     return (check_cell(*cell, device) for cell in cells(experiments))
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from waiting import clock_that_runs_while, is_running, killed_at_the_limit, wait_until
 
 import lab
-from lab import checked_apart
+from lab import check_supervisor
 from lab.check import MOST_ELEMENTS, check, tiny
 from lab.cli import main
 from lab.evidence.source import child_environment
@@ -160,6 +160,31 @@ def test_what_a_kernel_prints_stands_below_its_result(
     assert set(lines[2:-1]) == {"    it printed: 4 8"}
 
 
+@pytest.mark.parametrize(
+    "what", ["sys.stdout.close()", "sys.stdout = None", "os.dup2(os.open(os.devnull, os.O_WRONLY), 1)"]
+)
+def test_a_kernel_that_takes_stdout_away_costs_nothing(
+    project_with: Callable[[str], Path], capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    project_with(f"{what}; return 2 * x")
+    assert main(["check"]) == 0
+    assert [line.split()[2:4] for line in capsys.readouterr().out.splitlines()] == [
+        ["plain", "right:"], ["odd", "right:"], ["twice", "right:"],
+    ]  # fmt: skip
+
+
+def test_a_flood_of_a_kernel_that_ends_is_cut_and_no_fault_of_the_next(
+    project_with: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(check_supervisor.CheckingProcess, "_floods", lambda _: False)  # not seen before it ends
+    project_with("sys.stdout.write('x' * 80 * 230_000); return 2 * x")
+    assert main(["check"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == f"    it printed: {'x' * 1024}"
+    assert lines[3].split()[2:4] == ["twice", "right:"]
+    assert len(lines) == 4
+
+
 def test_a_kernel_that_prints_without_end_is_stopped(
     project_with: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,7 +211,7 @@ def test_a_kernel_that_does_not_end_is_stopped_and_the_next_is_checked(
 ) -> None:
     process = project_with(hangs) / "hangs"
     monkeypatch.setattr(channel, "monotonic", clock_that_runs_while(process))
-    monkeypatch.setattr(checked_apart, "TERM_SECONDS", 0.5)
+    monkeypatch.setattr(check_supervisor, "TERM_SECONDS", 0.5)
     assert main(["check"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[2] for line in lines] == ["plain", "odd", "twice"]

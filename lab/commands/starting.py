@@ -45,7 +45,7 @@ def show_experiments(options: argparse.Namespace) -> None:
 
 
 def check(options: argparse.Namespace) -> int:
-    from lab.checked_apart import Cell, check_apart
+    from lab.check_supervisor import Cell, check_apart
 
     def begin(cell: Cell) -> None:
         experiment, case, profile = map(printable, cell)

@@ -17,7 +17,6 @@ from lab.definition.publication import Publication
 from lab.definition.search import Tunable, search_of
 from lab.definition.short import Draft
 from lab.definition.tokens import Tokens
-from lab.definition.written import BEGUN
 from lab.errors import DefinitionError, LabError, PlanError, RunError
 from lab.evidence.codec import from_data
 from lab.evidence.source import HANDED_OVER
@@ -61,7 +60,7 @@ def sound_experiments() -> tuple[Experiment, ...]:
 def _found() -> _Found:
     folder = load_folder(project().experiments)
     if folder.modules:
-        listed = [value for module in folder.modules for value in vars(module).values()]
+        listed = [each for module in folder.modules for value in vars(module).values() for each in _held(value)]
     else:
         listed = list(getattr(folder.package, "EXPERIMENTS", ()))
     made: dict[str, Experiment] = {}
@@ -75,19 +74,25 @@ def _found() -> _Found:
         if made.setdefault(experiment.name, experiment) is not experiment:
             files = " and ".join(_files_with(experiment.name, folder.modules))
             wrong.append((each.name, f"{files}: two experiments are called {experiment.name!r}; rename one"))
-    wrong += _lost(folder.modules, listed)
+    wrong += _lost(folder.begun, listed)
     doubtful = [name for name, _ in wrong]
     sound = {name: experiment for name, experiment in made.items() if name not in doubtful}
     return _Found(sound, wrong, folder.unreadable)
 
 
-def _lost(modules: Iterable[ModuleType], listed: Iterable[object]) -> Iterator[tuple[str, str]]:
-    """Experiments that a file began and does not hold any more, as where two were given to one variable."""
+def _held(value: object) -> Iterable[object]:
+    """What a variable holds: of a list, tuple or dict its members."""
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+def _lost(begun: Iterable[tuple[str, str]], listed: Iterable[object]) -> Iterator[tuple[str, str]]:
+    """Experiments that were begun and are held by no variable, as where two were given to one."""
     kept = [(each.name, each.place) for each in listed if isinstance(each, Draft)]
     made = [each.name for each in listed if isinstance(each, Experiment)]
-    files = tuple(f"{module.__file__}, line " for module in modules)
-    for name, place in BEGUN:
-        if place.startswith(files) and (name, place) not in kept and name not in made:
+    for name, place in begun:
+        if (name, place) not in kept and name not in made:
             yield name, f"{place}: experiment {name!r}: no variable of the file holds it; give each one of its own"
 
 
@@ -227,6 +232,8 @@ def handed_over(names: Sequence[str]) -> Experiment | None:
     path = os.environ.get(HANDED_OVER)
     if not path:
         return None
+    if (folder := project().experiments).is_dir():
+        load_folder(folder)  # else a package of this name that lies elsewhere would be taken for it
     experiment: Experiment = pickle.loads(Path(path).read_bytes())
     return experiment if list(names) == [experiment.name] else None
 

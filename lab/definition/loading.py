@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
+from lab.definition.written import BEGUN
 from lab.errors import DefinitionError, LabError
 
 Loaded = TypeVar("Loaded")
@@ -21,11 +22,13 @@ NOT_A_NAME = re.compile(r"\W")
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The package, its modules by name, and of each file that cannot be read where it is wrong, and how."""
+    """The package, its modules by name, and of each file that cannot be read where it is wrong, and how. `begun`: name
+    and place of every experiment that was begun in the short form while they were imported."""
 
     package: ModuleType
     modules: tuple[ModuleType, ...]
     unreadable: tuple[str, ...]
+    begun: tuple[tuple[str, str], ...] = ()
 
 
 @cache
@@ -38,6 +41,7 @@ def load_folder(folder: Path) -> Folder:
         raise DefinitionError(f"{folder}: no such folder; it holds the experiments, and `lab init` makes one")
     if str(folder.parent) not in sys.path:
         sys.path.append(str(folder.parent))  # an experiment imports the project's own kernels
+    begun_before = len(BEGUN)
     package = _package(folder)
     if hasattr(package, "EXPERIMENTS"):
         return Folder(package, (), ())
@@ -47,7 +51,7 @@ def load_folder(folder: Path) -> Folder:
             modules.append(load_module(package, name))
         except DefinitionError as problem:
             unreadable.append(str(problem))
-    return Folder(package, tuple(modules), tuple(unreadable))
+    return Folder(package, tuple(modules), tuple(unreadable), tuple(BEGUN[begun_before:]))
 
 
 def load_module(package: ModuleType, name: str) -> ModuleType:
@@ -104,8 +108,10 @@ def _in_words(folder: Path, problem: BaseException) -> str:
     words = f"{type(problem).__name__}: {text}"
     if not isinstance(problem, ModuleNotFoundError) or not problem.name:
         return words
+    package = NOT_A_NAME.sub("_", folder.name)
+    if problem.name.startswith(f"{package}."):
+        return f"{words}; the folder of experiments has no such file"
     if (folder / f"{problem.name}.py").is_file():
-        package = NOT_A_NAME.sub("_", folder.name)
         return f"{words}; it lies in the folder of experiments: import {package}.{problem.name}"
     return f"{words}; install it, or import it in a profile's load= only, with package={problem.name.split('.')[0]!r}"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.evidence.source import child_environment
+from lab.evidence.source import HANDED_OVER, ROOT, child_environment
 
 SOUND = """\
 import lab
@@ -38,6 +38,15 @@ BROKEN = {
         "two experiments are called 'broken'; rename one",
     ),
 }
+
+
+# A module outside the folder that makes experiments, as a helper of the author's.
+MAKER = (
+    SOUND.replace("mine = ", "def make(name):\n    mine = ")
+    .replace("'{name}'", "name")
+    .replace("\nmine.", "\n    mine.")
+)
+MAKER += "    return mine\n"
 
 
 class Outcome:
@@ -115,3 +124,64 @@ def test_what_is_asked_for_and_may_be_broken_is_refused(root: Path, text: str, n
     refused = Outcome(root, "list", name)
     assert (refused.status, refused.output) == (2, "")
     assert re.search(message, refused.said), refused.said
+
+
+@pytest.mark.parametrize("kept", ["[make('one'), make('two')]", "{'a': make('one'), 'b': make('two')}"])
+def test_a_list_of_experiments_is_held(root: Path, kept: str) -> None:
+    (root / "maker.py").write_text(MAKER)
+    (root / "experiments" / "many.py").write_text(f"from maker import make\nEVERY = {kept}\n")
+    done = Outcome(root, "list")
+    assert done.status == 0, done.said
+    assert all(f"{name}" in done.output for name in ("doubling", "one", "two"))
+
+
+def test_an_experiment_that_a_helper_made_and_no_variable_holds_is_named(root: Path) -> None:
+    (root / "maker.py").write_text(MAKER)
+    (root / "experiments" / "many.py").write_text("from maker import make\nit = make('one')\nit = make('two')\n")
+    done = Outcome(root, "list")
+    assert done.status == 2
+    assert "experiment 'one': no variable of the file holds it" in done.said
+
+
+def test_a_draft_that_is_made_later_is_not_missed(root: Path) -> None:
+    """As in a test or a notebook, which calls a function of the author's file."""
+    (root / "experiments" / "sound.py").write_text(MAKER + "doubling = make('doubling')\n")
+    program = (
+        "from lab.definition.catalogue import load_experiments\n"
+        "from lab.definition.loading import load_folder\n"
+        "from lab.project import project\n"
+        "(module,) = load_folder(project().experiments).modules\n"
+        "module.make('later'); print([each.name for each in load_experiments()])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=root,
+        env=child_environment() | {"LAB_PROJECT": str(root), "PYTHONPATH": f"{root}:{ROOT}"},
+    )  # fmt: skip
+    assert done.stdout == "['doubling']\n", done.stderr
+
+
+NAMED = """\
+import lab
+def plain(x): return x + x
+def reference(x): return 2 * x.double()
+mine = lab.experiment('doubling', shapes=[(4, 8)], reference=reference)
+mine.profile('plain', plain, baseline=True)
+mine.profile('twice', plain)
+mine.claim('twice')
+"""
+
+
+def test_what_a_test_hands_over_is_of_the_project_also_where_another_folder_has_its_name(root: Path) -> None:
+    """As this repository has, which comes first where the lab is used from a checkout."""
+    (root / "experiments" / "sound.py").write_text(NAMED)
+    write = "import cloudpickle, sys; from lab.definition.catalogue import choose_experiments as choose; "
+    write += "open(sys.argv[1], 'wb').write(cloudpickle.dumps(choose(['doubling'])[0]))"
+    read = "from lab.definition.catalogue import choose_experiments as choose; print(choose(['doubling'])[0].name)"
+    handed = root / "handed"
+    for program, more in ((write, {}), (read, {HANDED_OVER: str(handed)})):
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(handed)], capture_output=True, text=True, check=False, cwd=root,
+            env=child_environment() | {"LAB_PROJECT": str(root), "PYTHONPATH": f"{ROOT}:{root}", **more},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == "doubling\n"

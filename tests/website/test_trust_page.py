@@ -188,7 +188,7 @@ def test_a_run_that_is_not_among_the_pooled_ones_shows_their_pool_with_its_date(
     assert other_pool_sentence(trust_of(*ALIKE[:2]), later, claim, SMALL.name) == ()
 
 
-def test_an_experiments_page_shows_another_pool_where_its_own_run_leaves_the_claim_open() -> None:
+def test_an_experiments_page_shows_another_pool_that_comes_to_another_verdict() -> None:
     trust = trust_of(*ALIKE)
 
     def beneath(run: RunResult) -> list[str]:
@@ -197,6 +197,8 @@ def test_an_experiments_page_shows_another_pool_where_its_own_run_leaves_the_cla
 
     (told,) = beneath(run_of("open", fast=60e-6 / 1.02))
     assert told.startswith("Apart from this run, 3 runs of one source on 3 boards")
+    (told,) = beneath(run_of("slower", fast=70e-6))
+    assert ": holds, 1." in told
     assert beneath(run_of("clear")) == []
 
 

@@ -144,8 +144,9 @@ def _power_remark(item: Judged, case: PlannedCase, view: DataView) -> Iterator[W
         said = " of the rounds, which may slow the longest kernels most."
         said += " Boards differ more there, so intervals are wider." if wider else ""
         yield ("The GPU reached its power limit in ", share, said)
-    elif share is None and wider and not item.on_cpu:
-        yield ("Whether the GPU reached its power limit is not known; intervals are as wide as if it had.",)
+    elif share is None and wider:
+        board = "CPU" if item.on_cpu else "GPU"
+        yield (f"Whether the {board} reached its power limit is not known; intervals are as wide as if it had.",)
 
 
 def _columns(item: Judged, case: PlannedCase, view: DataView) -> tuple[Head, ...]:

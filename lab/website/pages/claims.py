@@ -14,7 +14,7 @@ from lab.website.addresses import case_address
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.labels import case_label, scope_within, shape_label
-from lab.website.pages.pooled_verdicts import NO_TRUST, other_pool_sentence, pooled_sentence
+from lab.website.pages.pooled_verdicts import NO_TRUST, differing_pool_sentence, pooled_sentence
 from lab.website.table import Constant, Link, PageTable, TableRow, VerdictChip, Words, below, numbers, table_row, words
 from lab.website.verdict_words import case_word, claim_mark, claim_word, verdict_word
 
@@ -33,9 +33,8 @@ def claim_view(
     def row(case: str) -> TableRow:
         label = named(shown.plan.case(case))
         first = Link(label, case_address(case)) if linked else label
-        pooled = pooled_sentence(trust, shown, claim, case)
-        if not pooled and view.value(*path, "cases", case, "status") == Status.INCONCLUSIVE:
-            pooled = other_pool_sentence(trust, shown, claim, case)  # which may have settled it
+        place = (trust, shown, claim, case)
+        pooled = pooled_sentence(*place) or differing_pool_sentence(*place)
         return table_row(first, *verdict_cells(shown, claim, case, view, pooled))
 
     unmeasured = view.value(*path, "status") == Status.NO_EVIDENCE

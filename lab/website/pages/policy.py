@@ -111,7 +111,7 @@ CONSTANTS = (
         f"cases of more than {widening.FEW_OPERATIONS:g} floating-point operations for each byte written "
         f"{per_cent(widening.BUSY_SESSION_FLOOR, 2)} at least, and "
         f"{per_cent(widening.POWER_LIMITED_SESSION_FLOOR, 2)} where a board reached its power limit in any round, or "
-        "its state is not known",
+        "its state is not known, as on a CPU",
     ),
     ("Standard deviation between an autotuner's choices", per_cent(widening.DRAW_SPREAD)),
     ("Margin around parity that counts as a tie", TIE),

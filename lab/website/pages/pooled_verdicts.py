@@ -28,6 +28,14 @@ def pooled_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim,
     return _over_runs(view, ": ")
 
 
+def differing_pool_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> Sentence:
+    """The same where runs on three boards of its GPU model come to another verdict than the run shown."""
+    path = ("pooled", item.plan.name, item.machine.get("gpu", ""), claim.name, case, "status")
+    together = DataView(trust, TRUST).value(*path)
+    alone = DataView(item.data).value("claims", claim.name, "cases", case, "status")
+    return other_pool_sentence(trust, item, claim, case) if together not in (None, alone) else ()
+
+
 def other_pool_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> Sentence:
     """'Apart from this run, 3 runs of one source on 3 boards, the last on 2026-11-22: …': where the run shown is none
     of three; of its GPU model, or else of another, which is named. Nothing where the claim asked for something else."""

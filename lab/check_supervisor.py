@@ -49,7 +49,7 @@ def check_apart(
     done: list[Cell] = []
     while True:
         with CheckingProcess(names, done, seconds) as process:
-            process.load(show)
+            process.load((lambda _: None) if done else show)
             cell: Cell | None = None
             for kind, content in process.messages(seconds, f", or allow more: {project().lab} check --seconds S"):
                 if kind == "done":
@@ -66,7 +66,7 @@ def check_apart(
 
 
 class CheckingProcess:
-    """lab.checking in a process that leads a group of its own. Use as a context manager: it ends with all that it
+    """lab.check_worker in a process that leads a group of its own. Use as a context manager: it ends with all that it
     started.
 
     Measuring processes are held by lab.process.child, which needs os.waitid; Python 3.11 has none on macOS.
@@ -75,6 +75,7 @@ class CheckingProcess:
     def __init__(self, names: Sequence[str], done: Sequence[Cell], seconds: float) -> None:
         adopt_orphans()
         self._mark, self._shown, self._ended = new_mark(), 0, False
+        self._told: int | None = None  # bytes printed before its last message; None once it has ended
         with ExitStack() as opened:
             self._output = opened.enter_context(TemporaryFile())
             self._stack = opened.enter_context(TemporaryFile())
@@ -89,7 +90,7 @@ class CheckingProcess:
         handed = [writer, self._stack.fileno()]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, *OWN_MODULE, "lab.checking", *map(str, handed)],
+                [sys.executable, *OWN_MODULE, "lab.check_worker", *map(str, handed)],
                 stdin=subprocess.PIPE, stdout=self._output, stderr=subprocess.STDOUT, pass_fds=handed,
                 start_new_session=True,
                 env={**child_environment(), **mark_parent(), MARK: self._mark, "PYTHONUNBUFFERED": "1"},
@@ -122,9 +123,9 @@ class CheckingProcess:
     def messages(self, silence_seconds: float, otherwise: str = "") -> Iterator[tuple[str, Any]]:
         """What it sends, and at the end why it was "stopped", in words that follow a subject."""
         try:
-            yield from (
-                (kind, content) for kind, content in self._reader.frames(silence_seconds, ended=self._has_ended)
-            )
+            for kind, content, printed_bytes in self._reader.frames(silence_seconds, ended=self._has_ended):
+                self._told = printed_bytes
+                yield kind, content
             why = self._ending()
         except TimeoutError:
             self._end()
@@ -132,13 +133,15 @@ class CheckingProcess:
         except Garbled as problem:
             why = f"disturbed the report of its check, which {problem}"
         self._end()
+        self._told = None
         yield "stopped", why
 
     def printed(self) -> str:
-        """What it has printed since this was asked last; of a flood the beginning."""
-        most = SHOWN_OF_FLOOD_BYTES if self._floods() else MOST_PRINTED_BYTES
-        text = os.pread(self._output.fileno(), most, self._shown)
-        self._shown += len(text)
+        """What it had printed by its last message since this was asked before; of a flood the beginning."""
+        told = os.fstat(self._output.fileno()).st_size if self._told is None else self._told
+        most = SHOWN_OF_FLOOD_BYTES if told > self._shown + MOST_PRINTED_BYTES else MOST_PRINTED_BYTES
+        text = os.pread(self._output.fileno(), min(most, max(0, told - self._shown)), self._shown)
+        self._shown = max(self._shown, told)  # what the next profile may have printed by now is its own
         return text.decode(errors="replace")
 
     def _has_ended(self) -> bool:

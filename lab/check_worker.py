@@ -1,4 +1,4 @@
-"""The process of `lab check`: `python -m lab.checking MESSAGES STACK`, see lab.checked_apart.
+"""The process of `lab check`: `python -m lab.check_worker MESSAGES STACK`, see lab.check_supervisor.
 
 Its order comes on stdin: names of experiments, profiles that are done, and the limit of each. It sends frames to the
 descriptor MESSAGES, and where it is when it is terminated to the descriptor STACK.
@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from lab.errors import LabError
@@ -22,19 +23,25 @@ ORPHAN_SECONDS = 60.0  # beyond the limit, where no parent is left to end this p
 
 def main() -> None:
     die_with_parent()
-    messages, stack = int(sys.argv[1]), int(sys.argv[2])
+    messages, stack, output = int(sys.argv[1]), int(sys.argv[2]), os.dup(1)  # a kernel may close its own
     order = json.loads(sys.stdin.read())
-    faulthandler.register(signal.SIGTERM, file=stack, chain=True)
+    faulthandler.register(signal.SIGTERM, file=stack, all_threads=False, chain=True)
     _limit(order["loading_seconds"])
     try:
         for kind, content in _checks(order):
             if kind == "begin":
                 _limit(order["seconds"])
-            sys.stdout.flush()
-            ctypes.CDLL(None).fflush(None)  # what a GPU and libraries written in C have printed
-            send(messages, [kind, content])
+            send(messages, [kind, content, _printed_bytes(output)])
     except LabError as refusal:
-        send(messages, ["refused", str(refusal)])
+        send(messages, ["refused", str(refusal), _printed_bytes(output)])
+
+
+def _printed_bytes(output: int) -> int:
+    """Of the file that stdout is here: when the result is read, the next profile may have printed more."""
+    with suppress(AttributeError, OSError, ValueError):  # a kernel may have taken stdout away, or closed it
+        sys.stdout.flush()
+    ctypes.CDLL(None).fflush(None)  # what a GPU and libraries written in C have printed
+    return os.lseek(output, 0, os.SEEK_CUR)
 
 
 def _limit(seconds: float) -> None:
