@@ -60,7 +60,7 @@ def sound_experiments() -> tuple[Experiment, ...]:
 def _found() -> _Found:
     folder = load_folder(project().experiments)
     if folder.modules:
-        listed = [each for module in folder.modules for value in vars(module).values() for each in _held(value)]
+        listed = [each for module in folder.modules for each in _held(module)]
     else:
         listed = list(getattr(folder.package, "EXPERIMENTS", ()))
     made: dict[str, Experiment] = {}
@@ -80,11 +80,11 @@ def _found() -> _Found:
     return _Found(sound, wrong, folder.unreadable)
 
 
-def _held(value: object) -> Iterable[object]:
-    """What a variable holds: of a list, tuple or dict its members."""
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, (list, tuple)) else (value,)
+def _held(module: ModuleType) -> Iterator[Experiment | Draft]:
+    """The experiments that variables of a file hold, alone or in a list, tuple or dict."""
+    for value in list(vars(module).values()):
+        members = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else (value,)
+        yield from (each for each in members if isinstance(each, (Experiment, Draft)))
 
 
 def _lost(begun: Iterable[tuple[str, str]], listed: Iterable[object]) -> Iterator[tuple[str, str]]:
@@ -98,11 +98,7 @@ def _lost(begun: Iterable[tuple[str, str]], listed: Iterable[object]) -> Iterato
 
 def _files_with(name: str, modules: Iterable[ModuleType]) -> list[str]:
     """The files that define an experiment of this name; the folder where none is known."""
-    found = [
-        str(module.__file__)
-        for module in modules
-        if any(isinstance(value, (Experiment, Draft)) and value.name == name for value in vars(module).values())
-    ]
+    found = [str(module.__file__) for module in modules if any(each.name == name for each in _held(module))]
     return found or [str(project().experiments)]
 
 
@@ -112,9 +108,8 @@ def file_of(name: str) -> str:
     package = load_folder(folder).package
     prefix = f"{package.__name__}."
     for module in [entry for key, entry in list(sys.modules.items()) if key.startswith(prefix)]:
-        for value in vars(module).values():
-            if isinstance(value, (Experiment, Draft)) and value.name == name and module.__file__:
-                return str(Path(module.__file__).relative_to(project().root))
+        if module.__file__ and any(each.name == name for each in _held(module)):
+            return str(Path(module.__file__).relative_to(project().root))
     return str(folder.relative_to(project().root))
 
 

@@ -123,7 +123,7 @@ def scaled(size: float) -> Show:
     return lambda value: significant(value / size, 3)
 
 
-mega, gigabytes, terabytes_per_second = scaled(1e6), scaled(1e9), scaled(1e12)  # without their symbols
+gigabytes, terabytes_per_second = scaled(1e9), scaled(1e12)  # without their symbols
 
 
 def duration(seconds: float) -> str:

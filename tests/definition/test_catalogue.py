@@ -132,7 +132,8 @@ def test_a_list_of_experiments_is_held(root: Path, kept: str) -> None:
     (root / "experiments" / "many.py").write_text(f"from maker import make\nEVERY = {kept}\n")
     done = Outcome(root, "list")
     assert done.status == 0, done.said
-    assert all(f"{name}" in done.output for name in ("doubling", "one", "two"))
+    assert all(name in done.output for name in ("doubling", "one", "two"))
+    assert "experiments/many.py: one lacks" in Outcome(root, "plan", "--experiment", "one").output
 
 
 def test_an_experiment_that_a_helper_made_and_no_variable_holds_is_named(root: Path) -> None:

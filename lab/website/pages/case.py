@@ -274,10 +274,8 @@ def _page(
 
 def _facts(item: Judged, case: PlannedCase, measured: bool, view: DataView) -> Iterator[tuple[str, Words]]:
     yield "Least traffic", (view.figure("cases", case.name, "least_bytes"), " MB")
-    yield (
-        "Operations",
-        (view.figure("cases", case.name, "flops", show=format.mega), " MFLOP") if case.flops else ("none",),
-    )
+    operations = view.figure("cases", case.name, "flops", show=lambda value: format.amount(value, "flops"))
+    yield "Operations", (operations if case.flops else "none",)
     if tokens := view.figure("cases", case.name, "tokens"):
         yield "Tokens", (tokens, " a call")
     if case.flops and (intensity := view.figure("limits", case.name, "flops_per_byte")):
