@@ -49,6 +49,7 @@ POLICY_HISTORY = {
     "Trust page counts.",
 }
 POLICY_VERSION = max(POLICY_HISTORY)
+POLICY_SET_UTC = "2026-11-27T16:00:00Z"  # when its values were set: runs begun later had no part in choosing them
 FEWEST_SWEEPS = 3
 FULL_SWEEPS = 5
 NOISY_RATIO = 1.20

@@ -39,6 +39,7 @@ class Seen:
     """The verdict and speed-up of a claim at a case in one run. `compiled`: a side is compiled at run time."""
 
     run_id: str
+    started_utc: str
     boards: tuple[str, ...]
     verdict: Verdict
     speedup: Speedup
@@ -127,7 +128,8 @@ def _weighed(run: RunResult, source: str) -> Iterator[tuple[RepeatKey, Seen]]:
                 threshold=claim.threshold, source=source, sampling=run.plan.protocol.sampling,
             )  # fmt: skip
             yield place, Seen(
-                run_id=run.plan.run_id, boards=run.boards, verdict=verdict, speedup=verdict.speedup,
+                run_id=run.plan.run_id, started_utc=run.start.started_utc, boards=run.boards, verdict=verdict,
+                speedup=verdict.speedup,
                 compiled=any(plan.profile(name).recompiles for name in (claim.subject, claim.baseline)),
                 session_floor=experiment.session_floor(case),
             )  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lab.definition.experiment import CEILINGS
-from lab.verdict.judge import FEWEST_RANKED, Status
+from lab.verdict.judge import FEWEST_RANKED, POLICY_SET_UTC, Status
 from lab.verdict.pooled import Seen, board_count, by_place
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import Speedup, wilson
@@ -45,29 +45,16 @@ class PairsOf:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Repeatability:
-    """Pairs of runs of one source and sampling on GPUs of one model; the unit is a claim at a case.
+class Counted:
+    """Pairs of two runs' verdicts on a claim at a case. `holding` is out of twice as many intervals as there are
+    pairs."""
 
-    Claims about compiled code are counted by themselves, because a compiler chooses among its kernels by measuring.
-    `holding` is out of twice as many intervals as there are pairs.
-    """
-
-    gpu: str
-    kind: Kind
-    boards: int
-    run_ids: tuple[str, ...]
-    sweeps: int  # that a comparison has, in the median
     pairs: int
     holding: int  # intervals that hold the other run's estimate
     zero: int  # differences whose interval, the two half-widths in quadrature, holds zero
     changed: int  # verdicts that are not the same
     undecided: int  # of these, pairs whose verdicts both leave the claim open: too noisy to call, and undecided
     flipped: int  # supported in the one and refuted in the other
-    experiments: tuple[PairsOf, ...]
-
-    @property
-    def runs(self) -> int:
-        return len(self.run_ids)
 
     @property
     def holding_share(self) -> float:
@@ -89,6 +76,28 @@ class Repeatability:
     @property
     def highest_changed_share(self) -> float:
         return wilson(self.changed, self.pairs)[1]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Repeatability(Counted):
+    """Pairs of runs of one source and sampling on GPUs of one model.
+
+    Claims about compiled code are counted by themselves, because a compiler chooses among its kernels by measuring.
+    `newer` counts the pairs of which a run was begun after the policy was set: it had no part in choosing the policy's
+    values. None where no pair is, or all are.
+    """
+
+    gpu: str
+    kind: Kind
+    boards: int
+    run_ids: tuple[str, ...]
+    sweeps: int  # that a comparison has, in the median
+    experiments: tuple[PairsOf, ...]
+    newer: Counted | None
+
+    @property
+    def runs(self) -> int:
+        return len(self.run_ids)
 
     @property
     def run_pairs(self) -> int:
@@ -147,22 +156,31 @@ def runs_of_one_source(runs: Sequence[RunResult]) -> tuple[RunsOfOneSource, ...]
 
 
 def _counted(gpu: str, kind: Kind, found: Sequence[Pair]) -> Repeatability:
-    pairs = [(one, other) for _, one, other in found]
-    seen = [each for pair in pairs for each in pair]
+    seen = [each for pair in found for each in pair[1:]]
+    newer = [pair for pair in found if max(pair[1].started_utc, pair[2].started_utc) > POLICY_SET_UTC]
     return Repeatability(
         gpu=gpu,
         kind=kind,
         boards=board_count(seen),
         run_ids=tuple(sorted({each.run_id for each in seen})),
         sweeps=statistics.median_low(len(each.speedup.sweep_ratios) for each in seen),
-        pairs=len(pairs),
-        holding=sum(_holds(a.speedup, b.speedup) + _holds(b.speedup, a.speedup) for a, b in pairs),
-        zero=sum(_meets(a.speedup, b.speedup) for a, b in pairs),
-        changed=sum(map(_changed, found)),
-        undecided=sum({a.verdict.status, b.verdict.status} == OPEN for a, b in pairs),
-        flipped=sum({a.verdict.status, b.verdict.status} == {Status.SUPPORTED, Status.REFUTED} for a, b in pairs),
         experiments=tuple(_of_one(name, found) for name in sorted({pair[0] for pair in found})),
+        newer=Counted(**_counts(newer)) if 0 < len(newer) < len(found) else None,
+        **_counts(found),
     )
+
+
+def _counts(found: Sequence[Pair]) -> dict[str, int]:
+    """What `Counted` holds."""
+    pairs = [(one, other) for _, one, other in found]
+    return {
+        "pairs": len(pairs),
+        "holding": sum(_holds(a.speedup, b.speedup) + _holds(b.speedup, a.speedup) for a, b in pairs),
+        "zero": sum(_meets(a.speedup, b.speedup) for a, b in pairs),
+        "changed": sum(map(_changed, found)),
+        "undecided": sum({a.verdict.status, b.verdict.status} == OPEN for a, b in pairs),
+        "flipped": sum({a.verdict.status, b.verdict.status} == {Status.SUPPORTED, Status.REFUTED} for a, b in pairs),
+    }
 
 
 def _of_one(experiment: str, found: Sequence[Pair]) -> PairsOf:

@@ -32,9 +32,10 @@ BUSY_SESSION_SOURCE = (
     "of November 2026). Beyond what sweeps explain, ratios scatter between runs by 0.61 % (standard deviation) at ten "
     "cases where a board reached its power limit, and by 0.30 % at 19 others; those of norms, RoPE and activations by "
     "0.10 %. The values taken are larger, because some comparisons scatter by several times that: with "
-    "them the simulation, which draws from all that were seen, meets its goals. No H100 has repeats of products or "
-    "decoding yet; it is taken to be like an H200 there. Where NVML does not tell whether the limit was reached, the "
-    "larger value is taken. The Trust page counts the same runs."
+    "them the simulation, which draws from all that were seen, meets its goals. No H100 had repeats of products or "
+    "decoding then; an H100 was taken to be like an H200 there. Their repeats on four H100 boards since scatter less: "
+    "by 0.52 % at six cases where a board reached its power limit, and by 0.15 % at twelve others. Where NVML does not "
+    "tell whether the limit was reached, the larger value is taken. The Trust page counts the same runs."
 )
 DRAW_SOURCE = (
     "torch.compile with max-autotune on one H100: five fresh caches in one session differed by 10.3 % (root mean "

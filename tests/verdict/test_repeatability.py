@@ -70,6 +70,22 @@ def test_runs_that_do_not_agree_are_counted() -> None:
     assert (agreement.changed, agreement.flipped) == (2, 2)
 
 
+def test_pairs_with_a_run_that_the_policy_was_not_chosen_by_are_counted_too() -> None:
+    def begun(made: RunResult, utc: str) -> RunResult:
+        return dataclasses.replace(made, start=dataclasses.replace(made.start, started_utc=utc))
+
+    before, after = "2026-11-27T15:59:59Z", "2026-11-27T16:00:01Z"
+    older = [begun(run("a"), before), begun(run("b", ratio=0.9), before)]
+    (agreement,) = repeatability([*older, begun(run("c"), after)])
+    assert agreement.newer is not None
+    assert (agreement.pairs, agreement.changed, agreement.holding) == (3, 2, 2)
+    assert (agreement.newer.pairs, agreement.newer.changed, agreement.newer.holding) == (2, 1, 2)
+    (unseen,) = repeatability([begun(run("d"), after), begun(run("e"), after)])
+    assert unseen.newer is None  # its own figures say it
+    (seen,) = repeatability(older)
+    assert seen.newer is None
+
+
 def test_changes_between_verdicts_that_both_leave_a_claim_open_are_told_apart() -> None:
     calm = run("a", ratio=1.02)
     noisy = run("b", ratio=1.02, noise=0.3)

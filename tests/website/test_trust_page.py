@@ -95,6 +95,16 @@ def test_beside_the_table_stands_which_runs_were_compared_and_how_many_each_expe
     assert "It is met: doubling has 3." in wished
 
 
+def test_pairs_with_a_run_that_is_newer_than_the_policy_are_told_first() -> None:
+    newer = run_of("c", fast=70e-6)
+    newer = dataclasses.replace(newer, start=dataclasses.replace(newer.start, started_utc="2099-01-01T00:00:00Z"))
+    first, *_ = (text_of(note) for note in repeatability_part(DataView(trust_of(*ALIKE[:2], newer)))["notes"])
+    assert first.endswith(
+        "NVIDIA H200, fixed kernels: verdicts differ in 2 of 2 such pairs, 0.0 % of the intervals hold, 0.0 % of the "
+        "pairs agree within error."
+    )
+
+
 def test_tests_with_known_answers_say_of_which_runs_they_are() -> None:
     runs = [
         View(name=name, run_id=run_id, sweeps=sweeps, isolated=False, on_cpu=False, finished_utc="2026-11-21T03:00:00Z")

@@ -20,7 +20,7 @@ Digest = Annotated[str, re.compile("^([0-9a-f]{64})?$")]
 DIGITS = 7
 # Raised whenever a data file gets another shape: a field more, one less, or one of another type. Schemas are closed, so
 # the schema of one number would refuse the data of the other. Up to 10 the data files had the number of the records.
-DATA_SCHEMA = 21
+DATA_SCHEMA = 22
 
 
 class Member(NamedTuple):

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from lab.verdict.judge import POLICY_SET_UTC
 from lab.verdict.pooled import FEWEST_RUNS
 from lab.verdict.repeatability import CHANGED, FLIPPED, HOLDING, ZERO, Kind
 from lab.verdict.statistics import CONFIDENCE, per_cent
+from lab.website import format
 from lab.website.figure import DataView, Sentence, joined, sentence, span
 from lab.website.pages.labels import begun
 from lab.website.pages.trust_part import Part, trust_part
@@ -63,14 +65,14 @@ def repeatability_part(view: DataView) -> Part:
         "The GPU's ceilings come with every run, have most of the pairs and hardly differ, so they are counted apart. "
         "Claims about compiled code are, too: a compiler chooses among its kernels by measuring. In one run "
         "its few choices may be alike, so that the interval is narrow and the verdict clear; in the next they differ. "
-        "Code that is compiled gets nine sweeps today, each with a compilation of its own; runs of before "
-        "24 November 2026 had five. The CSV file names the runs. "
+        "Code that is compiled gets nine sweeps today, each with a compilation of its own. Runs of before "
+        "24 November 2026 had five, and a run that was ended early has fewer. The CSV file names the runs. "
         f"The goals: at most {per_cent(CHANGED)} changed, none reversed, at least {per_cent(HOLDING)} and "
         f"{per_cent(ZERO)}.",
         REPEATABILITY, rows,
     )  # fmt: skip
     csv = PageTable(label=part["title"], heads=FILE, rows=whole)
-    return part | {"csv": csv, "notes": (*_which_pairs(view), *_repeats_that_lack(view))}
+    return part | {"csv": csv, "notes": (*_newer_pairs(view), *_which_pairs(view), *_repeats_that_lack(view))}
 
 
 def _changed_share(at: DataView) -> Words:
@@ -100,6 +102,33 @@ def how_many_changed(view: DataView) -> Sentence:
 def _model(pairs: Mapping[str, Any]) -> str:
     """Without its maker: 'H100 80GB HBM3'."""
     return str(pairs["gpu"]).removeprefix("NVIDIA ")
+
+
+def _newer_pairs(view: DataView) -> Iterator[Sentence]:
+    """The same counts for pairs of which a run is newer than the policy, where older pairs were seen as it was made."""
+    newer = [
+        (view.at("repeatability", number, "newer"), pairs)
+        for number, pairs in (view.value("repeatability") or {}).items()
+        if pairs["newer"] and pairs["kind"] != Kind.CEILINGS
+    ]
+    if newer:
+        yield (
+            "The policy's values were chosen with older runs in sight. A better test of them are pairs with a run that "
+            f"was begun after {format.minute(POLICY_SET_UTC)}, when they were set. ",
+            *joined(
+                (
+                    (
+                        f"{pairs['gpu']}, {pairs['kind']}: ",
+                        *sentence(at, "verdicts differ in {changed} of {pairs} such pairs, "),
+                        at.figure("holding_share", show=share), " of the intervals hold, ",
+                        at.figure("zero_share", show=share), " of the pairs agree within error",
+                    )
+                    for at, pairs in newer
+                ),
+                "; ",
+            ),
+            ".",
+        )  # fmt: skip
 
 
 def _which_pairs(view: DataView) -> Iterator[Sentence]:
