@@ -85,6 +85,13 @@ def test_it_is_checked_and_planned_too(root: Path, command: tuple[str, ...]) -> 
     assert done.said.count("broken.py, line 1: ModuleNotFoundError") == 1
 
 
+def test_it_is_measured_and_has_a_preview_too(root: Path) -> None:
+    (root / "experiments" / "broken.py").write_text("import nowhere\n")
+    done = Outcome(root, "benchmark", "--device", "cpu", "--run-id", "beside", "--experiment", "doubling", "--sweeps", "1")
+    assert done.status == 0, done.said
+    assert (root / "runs" / "beside" / "preview" / "experiments" / "doubling" / "index.html").is_file()
+
+
 def test_a_list_of_all_shows_what_is_sound_and_fails_with_what_is_not(root: Path) -> None:
     (root / "experiments" / "broken.py").write_text("import nowhere\n")
     (root / "experiments" / "more.py").write_text("import nowhere_either\n")

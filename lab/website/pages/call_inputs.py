@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from lab.definition.catalogue import load_experiments
+from lab.definition.catalogue import sound_experiments
 from lab.definition.dtypes import dtype_named
 from lab.definition.experiment import Case, Operator
 from lab.website.data.judged_cache import of_definitions
@@ -40,7 +40,7 @@ def _all_inputs() -> Mapping[tuple[str, str], Inputs]:
 
 
 def _made_now() -> Iterator[tuple[tuple[str, str], Inputs]]:
-    for experiment in load_experiments():
+    for experiment in sound_experiments():
         for case in experiment.cases:
             if not experiment.self_test and (found := inputs_of(case)):
                 yield (experiment.name, case.name), found

@@ -20,7 +20,7 @@ from functools import cache, partial
 from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
-from lab.definition.catalogue import load_experiments
+from lab.definition.catalogue import sound_experiments
 from lab.definition.experiment import Profile
 from lab.definition.plan import PlannedCase
 from lab.website.data.judged_cache import of_definitions
@@ -85,7 +85,7 @@ def _snippets() -> dict[tuple[str, str, str], Snippet]:
 
 
 def _made_now() -> Iterator[tuple[tuple[str, str, str], Snippet]]:
-    for experiment in load_experiments():
+    for experiment in sound_experiments():
         names = {
             case.operator.name: input_names(case) for case in {c.operator.name: c for c in experiment.cases}.values()
         }
