@@ -14,7 +14,7 @@ from lab.errors import DefinitionError
 from lab.evidence.machine import LIBRARIES
 from lab.verdict.judge import WITH_USABLE_RATIO, Status
 from lab.verdict.judge_traffic import TRAFFIC_MARGIN
-from lab.website.data.contradicted import contradicting
+from lab.website.data.contradicted import contradicting, newer_runs
 from lab.website.data.judged import Judged
 from lab.website.verdict_words import claim_word, verdict_word
 
@@ -109,7 +109,8 @@ class SupportStanding:
     `now` is None where no experiment makes the claim any more, `then` where it was not pinned. `last` is what the last
     review saw, or else `then`: what today is held against. `now` is of the same GPU model as `last`: where the page of
     the experiment shows another model, that evidence is `elsewhere`, and says nothing against the decision. `why` is
-    empty where it is fresh. `newer` is a run that challenges it though its page shows a fuller one.
+    empty where it is fresh. `newer` is a run that challenges it though its page shows a fuller one; `since` are all
+    runs of that model that measured the claim after `now`, the newest first.
     """
 
     support: Support
@@ -120,6 +121,7 @@ class SupportStanding:
     last: ClaimEvidence | None = None
     problem: str = ""  # what challenges it: a verdict, or that it is orphaned
     newer: ClaimEvidence | None = None
+    since: tuple[ClaimEvidence, ...] = ()
     elsewhere: ClaimEvidence | None = None
     reviews: Mapping[str, ClaimEvidence] = field(default_factory=dict)  # by the digest that a review names
 
@@ -195,6 +197,7 @@ def _standing(
     elsewhere = shown if now is not shown else None
     run = contradicting(now.judged, support.claim, history) if now and now.status == support.expects else None
     newer, problem = ClaimEvidence(judged=run, claim=support.claim) if run else None, ""
+    since = newer_runs(now.judged, support.claim, history) if now and now.judged.digest else ()
     if now and not _speaks(now, then):
         newer, (state, why) = None, _due(decision, today)
     elif newer:
@@ -206,7 +209,8 @@ def _standing(
             problem = now.status if now else Freshness.ORPHANED
     return SupportStanding(
         support=support, now=now, then=then, last=last, freshness=state, why=why, problem=problem, newer=newer,
-        elsewhere=elsewhere, reviews=reviews,
+        since=tuple(ClaimEvidence(judged=each, claim=support.claim) for each in since), elsewhere=elsewhere,
+        reviews=reviews,
     )  # fmt: skip
 
 

@@ -87,7 +87,9 @@ def test_it_is_checked_and_planned_too(root: Path, command: tuple[str, ...]) -> 
 
 def test_it_is_measured_and_has_a_preview_too(root: Path) -> None:
     (root / "experiments" / "broken.py").write_text("import nowhere\n")
-    done = Outcome(root, "benchmark", "--device", "cpu", "--run-id", "beside", "--experiment", "doubling", "--sweeps", "1")
+    done = Outcome(
+        root, "benchmark", "--device", "cpu", "--run-id", "beside", "--experiment", "doubling", "--sweeps", "1"
+    )
     assert done.status == 0, done.said
     assert (root / "runs" / "beside" / "preview" / "experiments" / "doubling" / "index.html").is_file()
 

@@ -457,6 +457,28 @@ def test_newer_evidence_of_the_same_gpu_model_challenges_though_the_page_shows_a
     assert (support.freshness, support.now.judged.digest) == (Freshness.CHALLENGED, "cccc")
 
 
+def with_first_case_only(item: Judged, claims: tuple[str, ...]) -> Judged:
+    """As a smaller run has it."""
+    cut = {name: {**claim, "cases": dict([*claim["cases"].items()][:1]) if name in claims else {}}
+           for name, claim in item.data["claims"].items()}  # fmt: skip
+    return Judged(plan=item.plan, data={**item.data, "claims": cut})
+
+
+def test_newer_runs_that_measured_less_are_told_and_others_are_not(tmp_path):
+    then = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
+    smaller = with_first_case_only(on_gpu(evidence_of(FAST, "bbbb"), OLD_GPU, "2026-01-03T00:00:00Z"), (CLAIM,))
+    other_claims = with_first_case_only(on_gpu(evidence_of(FAST, "cccc"), OLD_GPU, "2026-01-04T00:00:00Z"), ())
+    other_gpu = on_gpu(evidence_of(FAST, "dddd"), NEW_GPU, "2026-01-05T00:00:00Z")
+    decision, runs = record(tmp_path, PINNED), [then, smaller, other_claims, other_gpu]
+    (support,) = standings(decision, [then], runs, TODAY)
+    assert [each.judged.digest for each in support.since] == ["bbbb"]
+    shown = support_view(support, preview=False)
+    name = smaller.evidence["run_id"]
+    assert (plain(shown.since), shown.unmeasured_since) == (f"{support.since[0].word} ({name})", False)
+    (alone,) = standings(decision, [then], [then, other_claims, other_gpu], TODAY)
+    assert (support_view(alone, preview=False).since, support_view(alone, preview=False).unmeasured_since) == ((), True)
+
+
 def test_a_review_on_another_gpu_model_binds_the_decision_to_that_model(tmp_path):
     then = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
     other = on_gpu(evidence_of(SLOW, "bbbb"), NEW_GPU, "2026-01-03T00:00:00Z")

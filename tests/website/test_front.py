@@ -177,15 +177,20 @@ def test_only_the_claims_that_got_another_verdict_are_news(site):
 
 
 def test_news_of_a_run_that_no_page_shows_names_the_run_that_is_shown_instead() -> None:
-    fields = ("machine_name", "finished_utc", "turned", "name", "title", "digest", "run_id")
+    fields = ("machine_name", "finished_utc", "cut_short", "turned", "name", "title", "digest", "run_id")
     turned = [dict.fromkeys(("was", "now", "text"), "")]
     published = [
-        View(**dict(zip(fields, ("NVIDIA H200", "2026-01-01T00:00:00Z", turned, *each), strict=True)))
+        View(
+            **dict(
+                zip(fields, ("NVIDIA H200", "2026-01-01T00:00:00Z", each[-1] == "small", turned, *each), strict=True)
+            )
+        )
         for each in (("a", "A", "1", "full"), ("a", "A", "2", "small"), ("b", "B", "2", "small"))
     ]
     told = news(published, {"a": "1", "b": "2"})
     assert told
     assert [change.fuller for change in told.changed] == ["full", ""]
+    assert told.cut_short
 
 
 def test_decisions_that_need_attention_are_on_the_front_page_the_worst_first(site):

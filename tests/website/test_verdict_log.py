@@ -9,7 +9,7 @@ from factory import FAST_BEATS_PLAIN, LARGE, SMALL, machine, plan_of, records_of
 from lab.evidence.record import RunFinish
 from lab.verdict.judge_run import judge_run
 from lab.website.data.judged import Judged, judged_run
-from lab.website.data.verdict_log import CARD, NO_CASE_BEFORE, ONLY_DATA, OTHER_CASES, VerdictChange, changes
+from lab.website.data.verdict_log import CARD, ONLY_DATA, OTHER_CASES, VerdictChange, changes
 
 FASTER = {"plain": 200e-6, "fast": 100e-6}
 SLOWER = {"plain": 100e-6, "fast": 200e-6}
@@ -98,11 +98,26 @@ def test_other_cases_are_the_certain_cause_where_the_old_ones_came_out_as_before
     assert change.attribution == OTHER_CASES
 
 
-def test_a_claim_whose_cases_were_left_out_before_says_so():
+def test_a_run_without_the_claims_cases_is_passed_over():
     claim = dataclasses.replace(FAST_BEATS_PLAIN, cases=(LARGE,))
     large = small_experiment(claims=(claim,), headlines=(claim,))
-    change = only(run(FASTER, experiment=large), run(FASTER, experiment=large, include=LARGE_TOO))
-    assert (change.was, change.now, change.causes) == ("no-evidence", "supported", (NO_CASE_BEFORE,))
+    without = run(FASTER, experiment=large)
+    first, again = (run(FASTER, experiment=large, include=LARGE_TOO) for _ in range(2))
+    assert [(each.digest, each.was) for each in changes([without, first, without, again])] == [(first.digest, "")]
+    turned = only(first, without, run(SLOWER, experiment=large, include=LARGE_TOO))
+    assert (turned.was, turned.now, turned.before) == ("supported", "refuted", first.digest)
+
+
+def test_a_smaller_run_that_agrees_at_its_cases_changes_nothing_and_neither_does_the_next_full_one():
+    times = {(SMALL.name, name): seconds for name, seconds in FASTER.items()}
+    times |= {(LARGE.name, n): seconds for n, seconds in SLOWER.items()}
+    full, smaller, again = run(times, include=LARGE_TOO), run(times), run(times, include=LARGE_TOO)
+    statuses = [item.data["claims"]["fast-beats-plain"]["status"] for item in (full, smaller)]
+    assert statuses == ["refuted", "supported"]
+    assert len(changes([full, smaller, again])) == 1
+    slower = run(times | {(SMALL.name, n): seconds for n, seconds in SLOWER.items()})
+    assert [each.now for each in changes([full, smaller, slower])] == ["refuted", "refuted"]
+    assert only(full, smaller, slower).before == smaller.digest  # the last run that judged this case
 
 
 def test_a_run_that_was_cut_short_is_reported():

@@ -22,6 +22,15 @@ def contradicting(item: Judged, claim: str, history: Sequence[Judged]) -> Judged
     return run
 
 
+def newer_runs(item: Judged, claim: str, history: Sequence[Judged]) -> Iterator[Judged]:
+    """The runs on such a machine after the shown one that measured a case of the claim, the newest first."""
+    for run in takewhile(lambda run: run.digest != item.digest, reversed(history)):
+        if run.machine_name == item.machine_name and _asks_the_same(run, item, claim):
+            cases = run.data["claims"][claim]["cases"].values()
+            if any(case["status"] != Status.NO_EVIDENCE for case in cases):
+                yield run
+
+
 def contradicted_cases(item: Judged, history: Sequence[Judged]) -> Iterator[tuple[PlannedClaim, str, Judged]]:
     """Each contradicted claim with each of its cases at which the newer run, too, came to another verdict."""
     for claim in item.plan.claims:
@@ -37,9 +46,7 @@ def _contradiction(
     if not item.digest:
         return None, ()
     answered: set[str] = set()
-    for run in takewhile(lambda run: run.digest != item.digest, reversed(history)):
-        if run.machine_name != item.machine_name or not _asks_the_same(run, item, claim.name):
-            continue
+    for run in newer_runs(item, claim.name, history):
         shown, newer = (each.data["claims"][claim.name]["cases"] for each in (item, run))
         said = {case: (shown[case]["status"], newer[case]["status"]) for case in shown if case in newer}
         turned = tuple(

@@ -1,7 +1,9 @@
 """Published runs of an experiment, oldest first → what changed: verdicts of claims, and speeds on one board. Pure.
 
-A verdict holds for one kind of GPU, so a run is held against the run before it on a GPU of the same model. All runs
-are judged by the rules of today: a change of the rules never shows as a change of a verdict.
+A verdict holds for one kind of GPU, so a run is held against runs before it on a GPU of the same model, each case
+against the last run that judged it. A run says nothing of cases that it has not, and one that agrees at all of its
+cases changes nothing. All runs are judged by the rules of today: a change of the rules never shows as a change of a
+verdict.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,14 +23,13 @@ from lab.website.verdict_words import claim_word
 ONLY_DATA = "nothing on record except the samples"
 CARD = "another board of the same GPU model"
 OTHER_CASES = "other cases; those judged in both runs came out alike"
-NO_CASE_BEFORE = "the run before judged none of its cases"
-NO_CASE_NOW = "this run judged none of its cases"
 SILENT = ("ncu",)  # reads no time that a verdict rests on
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VerdictChange:
-    """A claim's verdict in a run, where it is not that of the run before on such a GPU.
+    """A claim's verdict in a run, where it is not that of a run before on such a GPU: of the last one that came to
+    another verdict at a case, or else, where a case was never judged before, of the last one.
 
     `causes` are what else changed between the two: any of them may be the cause, and none need be. Where no case that
     both runs judged came out otherwise, the one cause is that other cases were judged.
@@ -58,41 +59,42 @@ def changes(history: Iterable[Judged]) -> tuple[VerdictChange, ...]:
 
 @lru_cache(maxsize=2)  # the pages of one experiment are made one after the other
 def _changes(history: tuple[Judged, ...]) -> tuple[VerdictChange, ...]:
-    found = []
-    last: dict[tuple[str, str, str], Judged] = {}
-    for item in history:
-        for claim in item.data["claims"]:
-            key = (item.plan.name, device_name(item), claim)
-            change = _change(last.get(key), item, claim)
-            last[key] = item
-            if change.was != change.now:
-                found.append(change)
+    found: list[VerdictChange] = []
+    judged: dict[tuple[str, str, str], dict[str, int]] = {}  # by case the place in the history of its last run
+    for place, item in enumerate(history):
+        for claim, said in item.data["claims"].items():
+            last = judged.setdefault((item.plan.name, device_name(item), claim), {})
+            found += _change(item, claim, {case: history[each] for case, each in sorted(last.items(), key=_place)})
+            last |= dict.fromkeys(said["cases"], place)
     return tuple(found)
 
 
-def _change(before: Judged | None, item: Judged, claim: str) -> VerdictChange:
-    known = {
-        "digest": item.digest, "claim": claim,
-        "now": item.data["claims"][claim]["status"], "now_word": claim_word(item.data["claims"][claim]),
-    }  # fmt: skip
-    if before is None:
-        return VerdictChange(was="", **known)
-    older, newer = (each.data["claims"][claim]["cases"] for each in (before, item))
-    moved = any(newer[case]["status"] != older[case]["status"] for case in newer if case in older)
-    only_other_cases = not moved and older.keys() != newer.keys()
-    return VerdictChange(
-        was=before.data["claims"][claim]["status"],
-        was_word=claim_word(before.data["claims"][claim]),
-        before=before.digest,
-        causes=(_other_cases(older, newer),) if only_other_cases else _causes(before, item, claim),
-        **known,
-    )
+def _place(last: tuple[str, int]) -> int:
+    return last[1]
 
 
-def _other_cases(older: Mapping[str, Any], newer: Mapping[str, Any]) -> str:
-    if not older:
-        return NO_CASE_BEFORE
-    return OTHER_CASES if newer else NO_CASE_NOW
+def _change(item: Judged, claim: str, last: Mapping[str, Judged]) -> Iterator[VerdictChange]:
+    """One at most. `last`: by case the run that judged it last, the newest at the end."""
+    said = item.data["claims"][claim]
+    cases, known = said["cases"], {"digest": item.digest, "claim": claim, "now": said["status"]}
+    known |= {"now_word": claim_word(said)}
+    if cases and not last:
+        yield VerdictChange(was="", **known)
+    moved = [
+        run for case, run in last.items() if case in cases and _came_out(run, claim, case) != cases[case]["status"]
+    ]
+    if last and (moved or cases.keys() - last.keys()):
+        before = (moved or [*last.values()])[-1]
+        was = before.data["claims"][claim]
+        if was["status"] != said["status"]:
+            causes = _causes(before, item, claim) if moved else (OTHER_CASES,)
+            yield VerdictChange(
+                was=was["status"], was_word=claim_word(was), before=before.digest, causes=causes, **known
+            )
+
+
+def _came_out(run: Judged, claim: str, case: str) -> str:
+    return str(run.data["claims"][claim]["cases"][case]["status"])
 
 
 def _causes(older: Judged, newer: Judged, claim: str) -> tuple[str, ...]:

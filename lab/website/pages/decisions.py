@@ -23,7 +23,7 @@ from lab.website.decisions import (
     machines,
     shared_cases,
 )
-from lab.website.figure import DataView, Figure, Sentence, extremes
+from lab.website.figure import DataView, Figure, Sentence, extremes, joined
 from lab.website.outputs import Document, Output, SiteContext
 from lab.website.pages.claims import spoiled_because
 from lab.website.pages.labels import case_label, shape_label
@@ -217,8 +217,21 @@ def support_view(standing: SupportStanding, preview: bool) -> View:
         elsewhere=_value(standing.elsewhere, None, page) if standing.elsewhere else None,
         cases=_cases(*both, (here, pinned), linked=standing.elsewhere is None),
         measured=_measured(standing, preview),
-        unmeasured_since=bool(now and then and now.judged.digest == then.judged.digest),
+        since=_since(standing, preview),
+        unmeasured_since=bool(now and then and now.judged.digest == then.judged.digest and not standing.since),
     )  # fmt: skip
+
+
+def _since(standing: SupportStanding, preview: bool) -> Words:
+    """'faster (h100-products-3-2026-11-27, h100-products-2-2026-11-27), too noisy to call (…)': what runs say that
+    measured the claim after the one shown, but fewer cases of the experiment. Nothing where there is none."""
+    by_word: dict[str, list[Words]] = {}
+    for each in standing.since:
+        name, folder = each.judged.evidence["run_id"], _folder(each, preview)
+        run: Words = (Link(name, f"{folder}index.html#claim-{each.claim}"),) if folder else (name,)
+        cut_short = " cut short" if each.judged.evidence["cut_short"] else ""
+        by_word.setdefault(each.word, []).append((*run, cut_short))
+    return joined(((f"{word} (", *joined(runs, ", "), ")") for word, runs in by_word.items()), "; ")
 
 
 def _page(support: Support) -> str:

@@ -23,7 +23,8 @@ def news(published: Sequence[View], shown: Mapping[str, str]) -> View | None:
     new = [View(slug=item.name, title=item.title) for item in items if item.name not in before]
     return View(
         run_id=newest.run_id, date=format.day(newest.finished_utc), machine=newest.machine_name,
-        href=f"{run_folder(newest.digest)}/index.html", experiments=len(items), new=new[:MOST_NEW],
+        href=f"{run_folder(newest.digest)}/index.html", cut_short=newest.cut_short, experiments=len(items),
+        new=new[:MOST_NEW],
         more_new=max(0, len(new) - MOST_NEW), changed=changed[:MOST_CHANGES],
         more=max(0, len(changed) - MOST_CHANGES),
     )  # fmt: skip
