@@ -107,7 +107,7 @@ class SupportStanding:
     """One support now: what evidence says of the claim, and what it said when it was decided.
 
     `now` is None where no experiment makes the claim any more, `then` where it was not pinned. `last` is what the last
-    review saw, or else `then`: what today is held against. `now` is of the same GPU model as `last`: where the page of
+    review saw that measured the claim, or else `then`: what today is held against. `now` is of the same GPU model as `last`: where the page of
     the experiment shows another model, that evidence is `elsewhere`, and says nothing against the decision. `why` is
     empty where it is fresh. `newer` is a run that challenges it though its page shows a fuller one; `since` are all
     runs of that model that measured the claim after `now`, the newest first.
@@ -192,7 +192,7 @@ def _standing(
     then = _pinned(support, support.evidence, history)
     seen = {each.evidence: _pinned(support, each.evidence, history) for each in decision.reviewed}
     reviews = {evidence: claim for evidence, claim in seen.items() if claim}
-    last = next(reversed(reviews.values()), then)
+    last = next((claim for claim in reversed(reviews.values()) if claim.data["cases"]), then)
     now = _of_one_model(shown, last, history)
     elsewhere = shown if now is not shown else None
     run = contradicting(now.judged, support.claim, history) if now and now.status == support.expects else None

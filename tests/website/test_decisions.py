@@ -479,6 +479,15 @@ def test_newer_runs_that_measured_less_are_told_and_others_are_not(tmp_path):
     assert (support_view(alone, preview=False).since, support_view(alone, preview=False).unmeasured_since) == ((), True)
 
 
+def test_a_review_by_a_run_that_did_not_measure_the_claim_leaves_what_was_seen_before(tmp_path):
+    then = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
+    without = with_first_case_only(on_gpu(evidence_of(FAST, "bbbb"), OLD_GPU, "2026-01-03T00:00:00Z"), ())
+    reviewed = "reviewed:\n  - date: 2026-01-04\n    evidence: bbbb\n    says: it measured others\nrests_on:"
+    (support,) = standings(record(tmp_path, PINNED.replace("rests_on:", reviewed)), [then], [then, without], TODAY)
+    assert support.last is not None
+    assert support.last.judged.digest == "aaaa"
+
+
 def test_a_review_on_another_gpu_model_binds_the_decision_to_that_model(tmp_path):
     then = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
     other = on_gpu(evidence_of(SLOW, "bbbb"), NEW_GPU, "2026-01-03T00:00:00Z")
