@@ -106,11 +106,12 @@ class ClaimEvidence:
 class SupportStanding:
     """One support now: what evidence says of the claim, and what it said when it was decided.
 
-    `now` is None where no experiment makes the claim any more, `then` where it was not pinned. `last` is what the last
-    review saw that measured the claim, or else `then`: what today is held against. `now` is of the same GPU model as `last`: where the page of
-    the experiment shows another model, that evidence is `elsewhere`, and says nothing against the decision. `why` is
-    empty where it is fresh. `newer` is a run that challenges it though its page shows a fuller one; `since` are all
-    runs of that model that measured the claim after `now`, the newest first.
+    `now` is None where no experiment makes the claim any more, `then` where it was not pinned. `last` is what the
+    last review saw that measured the claim, or else `then`: what today is held against. `now` is of the same GPU
+    model as `last`: where the page of the experiment shows another model, that evidence is `elsewhere`, and says
+    nothing against the decision. `why` is empty where it is fresh. `newer` is a run that challenges it though its
+    page shows a fuller one; `since` are all runs of that model that measured the claim after `now`, the newest
+    first.
     """
 
     support: Support

@@ -20,6 +20,7 @@ from lab.errors import RunError
 from lab.evidence import journal
 from lab.evidence.record import Machine, RunFinish
 from lab.verdict.judge import POLICY_VERSION
+from lab.website import format
 from lab.website.site import build_site
 
 NORMS = "normalization-fusion"
@@ -149,9 +150,22 @@ def test_a_verdict_page_has_claims_boundary_environment_and_policy(page):
         assert word in verdicts.text, word
 
 
+def test_a_verdict_page_has_the_times_of_its_run(world, page):
+    text = page(f"runs/{{again}}/{NORMS}").text
+    times = text[text.index("implementations of cases") : text.index("What this does and does not show")]
+    measured = [
+        cell["scopes"]["device_cold"]["p50_seconds"]
+        for profiles in data(world, f"runs/{{again}}/{NORMS}/data.json")["cells"].values()
+        for cell in profiles.values()
+        if "device_cold" in cell.get("scopes", {})
+    ]
+    assert len(measured) > 1
+    assert all(format.brief_microseconds(seconds) in times for seconds in measured)
+
+
 def test_a_changed_verdict_tells_what_else_changed(page):
     text = page(f"runs/{{again}}/{NORMS}").text
-    assert re.search(r"It was “faster” in\s+first,\s+the run\s+before on this GPU model", text)
+    assert re.search(r"It was “faster” in\s+first,\s+an earlier\s+run on this GPU model", text)
     assert "torch 2.11.0 → 2.12.0" in text
 
 

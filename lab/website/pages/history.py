@@ -69,9 +69,11 @@ def history_folds(item: Judged, published: Sequence[Judged]) -> Iterator[Fold]:
         yield changed
     turns = list(_turns(item, runs, published))
     if turns:
-        heads = words("Claim", "Before", "After", "Run", "What else changed since the run before")
+        heads = words("Claim", "Before", "After", "Run", "What else changed in between")
         table = PageTable(label="Log of verdicts", kind="claims stacks", heads=heads, rows=tuple(reversed(turns)))
-        lead: Words = ("Each time that a claim came out otherwise than in the run before, newest first.",)
+        lead: Words = (
+            "Each time that a claim came out otherwise than in the last run that judged such a case, newest first.",
+        )
         yield Fold(id="verdict-log", title="Log of verdicts", lead=lead, tables=(table,))
 
 
@@ -164,7 +166,7 @@ def _row(number: int, runs: Sequence[Judged], item: Judged, followed: Sequence[V
 
 
 def _turns(item: Judged, runs: Sequence[Judged], published: Sequence[Judged]) -> Iterator[TableRow]:
-    """A claim whose verdict is not what the run before said."""
+    """A claim whose verdict is not what an earlier run said."""
     asked = {claim.name for claim in item.plan.claims}
     by_digest = {run.digest: run for run in runs}
     for change in changes(runs):

@@ -21,6 +21,7 @@ from lab.website.pages.claims import by_case, claim_view, claims_table
 from lab.website.pages.labels import evidence_facts
 from lab.website.pages.measure_again import live_command
 from lab.website.pages.run_links import compare_link, named_run
+from lab.website.pages.times import times_table
 from lab.website.pages.tuning import search_answer
 from lab.website.table import Link, Words
 from lab.website.verdict_words import samples_taken, status_counts, verdict_counts
@@ -42,13 +43,13 @@ def verdict_pages(context: SiteContext) -> Iterator[Output]:
 
 
 def _change(change: VerdictChange, item: Judged, history: Sequence[Judged]) -> Words:
-    """How a claim came out in the run before, where otherwise, and what else changed since."""
+    """How a claim came out in an earlier run, where otherwise, and what else changed since."""
     before = next(run for run in history if run.digest == change.before)
     link, text = compare_link(change, history), item.plan.claim(change.claim)
     compare = (" ", Link("Compare the two runs", link), ".") if link else ()
     return (
         Link(claim_sentence(text), f"#claim-{change.claim}"), f" It was “{change.was_word}” in ",
-        named_run(before), ", the run before on this GPU model. What else "
+        named_run(before), ", an earlier run on this GPU model. What else "
         f"changed: {change.attribution}. Any of it may be the cause, or chance.", *compare,
     )  # fmt: skip
 
@@ -68,7 +69,7 @@ def _page(
         previous=_elsewhere(around[0]), date=format.minute(item.evidence["finished_utc"]),
         samples=samples_taken(view), policy=view.figure("policy_version"),
         policy_of_run=view.figure("evidence", "policy_version_of_run"), counts=status_counts([verdict_counts(item)]),
-        claims=claims_table(claims, "Claims"), changed=changed, by_case=by_case(claims),
+        claims=claims_table(claims, "Claims"), changed=changed, by_case=by_case(claims), times=times_table(item, view),
         boundary=boundary(item, view), provenance=evidence_facts(view, PROVENANCE),
     )  # fmt: skip
 
