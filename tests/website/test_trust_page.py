@@ -203,13 +203,25 @@ def test_an_experiments_page_shows_another_pool_that_comes_to_another_verdict() 
 
     def beneath(run: RunResult) -> list[str]:
         (claim,) = experiment_page(shown(run), [], trust=pooled_of(trust, "doubling")).claims
-        return [text_of(part.parts) for part in claim.rows[0].cells[2] if isinstance(part, Soft)]
+        told = [text_of(part.parts) for part in claim.rows[0].cells[2] if isinstance(part, Soft)]
+        assert [text_of(claim.together)] == (told or [""])  # beside the verdict of the claim too
+        return told
 
     (told,) = beneath(run_of("open", fast=60e-6 / 1.02))
     assert told.startswith("Apart from this run, 3 runs of one source on 3 boards")
     (told,) = beneath(run_of("slower", fast=70e-6))
     assert ": holds, 1." in told
     assert beneath(run_of("clear")) == []
+
+
+def test_a_claim_of_several_cases_says_that_runs_on_three_boards_say_otherwise_somewhere() -> None:
+    runs = [run_of(name, seed=number, large=True) for number, name in enumerate(("a", "b", "c"))]
+    (claim,) = experiment_page(
+        shown(run_of("slower", fast=70e-6, large=True)), [], trust=pooled_of(trust_of(*runs), "doubling")
+    ).claims
+    assert text_of(claim.together) == "At some cases runs on three boards say otherwise."
+    (claim,) = experiment_page(shown(runs[0]), [], trust=pooled_of(trust_of(*runs), "doubling")).claims
+    assert claim.together == ()
 
 
 def test_two_runs_and_a_run_that_is_not_among_the_pooled_ones_show_nothing() -> None:

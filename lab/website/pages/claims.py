@@ -14,7 +14,7 @@ from lab.website.addresses import case_address
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.labels import case_label, scope_within, shape_label
-from lab.website.pages.pooled_verdicts import NO_TRUST, differing_pool_sentence, pooled_sentence
+from lab.website.pages.pooled_verdicts import NO_TRUST, differing_pool_sentence, pooled_sentence, pooled_status
 from lab.website.table import Constant, Link, PageTable, TableRow, VerdictChip, Words, below, numbers, table_row, words
 from lab.website.verdict_words import case_word, claim_mark, claim_word, verdict_word
 
@@ -50,8 +50,23 @@ def claim_view(
         mean=_mean(claim, view),
         right=_right(claim.expected),
         as_expected=view.value(*path, "status") in (claim.expected or ("supported",)),  # nobody need look at it twice
+        together=_together(trust, shown, claim),
         rows=tuple(map(row, view.value(*path, "cases"))),
     )
+
+
+def _together(trust: Mapping[str, Any], shown: Judged, claim: PlannedClaim) -> Sentence:
+    """What runs on three boards say together, where that is not the verdict of the run shown."""
+    cases = shown.data["claims"][claim.name]["cases"]
+    otherwise = [
+        case for case, each in cases.items() if pooled_status(trust, shown, claim, case) not in (None, each["status"])
+    ]
+    if not otherwise:
+        return ()
+    if len(cases) > 1:
+        return ("At some cases runs on three boards say otherwise.",)
+    place = (trust, shown, claim, otherwise[0])
+    return pooled_sentence(*place) or differing_pool_sentence(*place)
 
 
 def claims_table(claims: tuple[View, ...], label: str) -> PageTable:
@@ -63,7 +78,7 @@ def claims_table(claims: tuple[View, ...], label: str) -> PageTable:
         rows=[
             table_row(
                 claim_words(claim),
-                VerdictChip(claim.status, claim.mark, word=claim.word),
+                (VerdictChip(claim.status, claim.mark, word=claim.word), below(*claim.together)),
                 claim.holds,
                 claim.mean,
                 id=f"claim-{claim.name}",
@@ -104,7 +119,7 @@ def verdict_cells(
     marks = ", ".join(part for part in (verdict["mark"], "CPU evidence" if shown.on_cpu else "") if part)
     chip = VerdictChip(verdict["status"], marks, verdict["reason"], case_word(verdict, claim.measure))
     return (
-        (view.figure(*path, "ratio") if of_bytes else view.ratio(*path),),
+        (view.figure(*path, "ratio"), below(ratio_of(claim))) if of_bytes else (view.ratio(*path),),
         (_bounds(view, *path) if of_bytes else view.interval(*path), below(*pooled)),
         (chip, below(verdict["reason"], *spoiled_because(case, verdict, view))),
     )
@@ -140,7 +155,17 @@ def _mean(claim: PlannedClaim, view: DataView) -> Words:
     if not mean or not compared:
         return ()
     every = compared.value == view.value("claims", claim.name, "judged")
-    return (mean,) if every else (mean, below("of ", compared))
+    return (mean, below(ratio_of(claim)), "" if every else below("of ", compared))
+
+
+def ratio_of(claim: PlannedClaim) -> str:
+    """What a ratio of bytes divides by what, larger being better as in a speed-up; empty of a ratio of times."""
+    if claim.measure not in BYTES_WORDS:
+        return ""
+    past = BYTES_WORDS[claim.measure].past
+    if claim.baseline:
+        return f"bytes that the other {past} / its own"
+    return f"{'least bytes' if claim.measure == 'traffic' else 'bytes of results'} / bytes {past}"
 
 
 def _bounds(view: DataView, *path: str) -> Figure | None:

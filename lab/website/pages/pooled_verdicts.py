@@ -30,10 +30,16 @@ def pooled_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim,
 
 def differing_pool_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> Sentence:
     """The same where runs on three boards of its GPU model come to another verdict than the run shown."""
-    path = ("pooled", item.plan.name, item.machine.get("gpu", ""), claim.name, case, "status")
-    together = DataView(trust, TRUST).value(*path)
+    together = pooled_status(trust, item, claim, case)
     alone = DataView(item.data).value("claims", claim.name, "cases", case, "status")
     return other_pool_sentence(trust, item, claim, case) if together not in (None, alone) else ()
+
+
+def pooled_status(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> str | None:
+    """The verdict of runs on three boards of the GPU model of `item`; None where there are none."""
+    path = ("pooled", item.plan.name, item.machine.get("gpu", ""), claim.name, case, "status")
+    status: str | None = DataView(trust, TRUST).value(*path)
+    return status
 
 
 def other_pool_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> Sentence:
