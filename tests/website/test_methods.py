@@ -102,3 +102,10 @@ def test_the_limits_are_of_the_sites_own_gpus_too_and_each_stands_once() -> None
     assert names == ["NVIDIA H100 80GB HBM3", *audited]
     again = [plain(row.cells[0]) for row in methods_page(AUDITS, [], gpus=["NVIDIA H200"]).limits.rows]
     assert again == ["NVIDIA H200", *(name for name in audited if name != "H200")]
+
+
+def test_a_project_that_audits_nothing_has_the_rules_without_counts() -> None:
+    page = methods_page([], [])
+    assert plain(page.lede).endswith("whether it contradicts itself.")
+    assert [head.text for head in page.rules.heads] == ["Rule", "A finding is", "Here it"]
+    assert page.limits.rows == []

@@ -135,13 +135,16 @@ def _found(publication: Publication, by_rule: Mapping[str, tuple[Finding, ...]])
 
 
 def _lede(view: DataView) -> Sentence:
-    return sentence(
-        view,
+    lede = (
         "Before anything is published here, {rule_count} rules check whether the hardware allows it and whether it "
-        "contradicts itself. On {publication_count} public benchmark projects with {rows:many} rows in all, the same "
-        "rules find {findings:many} things to look at again.",
-        many=_many,
+        "contradicts itself."
     )
+    if view.value("publication_count"):
+        lede += (
+            " On {publication_count} public benchmark projects with {rows:many} rows in all, the same rules find "
+            "{findings:many} things to look at again."
+        )
+    return sentence(view, lede, many=_many)
 
 
 def _own(view: DataView) -> Sentence:
@@ -159,18 +162,16 @@ def _many(count: int) -> str:
 
 
 def _rules(view: DataView) -> PageTable:
-    """Every rule, under the principle that it serves."""
-    rows = []
+    """Every rule, under the principle that it serves; how often it found something, where publications are audited."""
+    rows, counted = [], bool(view.value("publication_count"))
     for principle in dict.fromkeys(rule.principle for rule in RULES):
         rows.append(table_row(principle, kind="group"))
         for rule in (rule for rule in RULES if rule.principle == principle):
             acts = "refuses" if rule.binding else "points out"
-            count = view.figure("rules", rule.name)
-            rows.append(table_row(rule.name, Constant((rule.statement,)), acts, count, id=rule.name))
-    heads = (
-        named("rule", "Rule"), named("statement", "A finding is"), named("binding", "Here it"),
-        column("findings", "Found below"),
-    )  # fmt: skip
+            count = (view.figure("rules", rule.name),) if counted else ()
+            rows.append(table_row(rule.name, Constant((rule.statement,)), acts, *count, id=rule.name))
+    found = (column("findings", "Found below"),) if counted else ()
+    heads = (named("rule", "Rule"), named("statement", "A finding is"), named("binding", "Here it"), *found)
     return PageTable(label="The rules", kind="prose-table stacks", group="principle", heads=heads, rows=rows)
 
 
