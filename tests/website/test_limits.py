@@ -50,7 +50,8 @@ def test_a_cell_is_held_against_the_copy_of_as_many_bytes_in_each_scope() -> Non
     """A graph takes 0.95 times as long as a cold call here, of the copy and of the cell alike."""
     table = rows_of(item_of({(LARGE.name, "plain"): 2 * COPY_SECONDS}), LARGE)
     assert [head.text for head in table.heads[1:]] == [
-        "Cold, % of reference", "Cold, away, µs", "In a CUDA graph, % of reference", "In a CUDA graph, away, µs"
+        "Cold cache, % of reference", "Cold cache, away, µs",
+        "In a CUDA graph, % of reference", "In a CUDA graph, away, µs",
     ]  # fmt: skip
     assert texts_of(table, "The reference")[:2] == ["memory", "47.74 µs in all"]
     assert texts_of(table, "plain")[:3] == ["50.0", "47.7", "50.0"]
@@ -130,7 +131,7 @@ def test_the_ladder_has_a_line_for_each_scope_and_a_row_for_each_size(own_page: 
     assert section is not None
     (ladder,) = next(fold for fold in own_page.folds if fold.id == "ladder-table").tables
     assert [head.text for head in ladder.heads[1:]] == [
-        f"{work}, {scope}" for work in ("copy", "read") for scope in ("cold", "warm", "in a CUDA graph")
+        f"{work}, {scope}" for work in ("copy", "read") for scope in ("cold cache", "warm cache", "in a CUDA graph")
     ]
     assert str(section.picture).count("<polyline") == 6
     assert texts_of(ladder, "134") == ["2.81", "3.12", "2.96", "–", "–", "–"]

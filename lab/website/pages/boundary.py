@@ -115,8 +115,8 @@ def _scope_sentence(shown: Judged) -> str:
     if shown.on_cpu:
         return "Wall time of one call on the CPU, its last-level cache flushed before each."
     return (
-        "Verdicts by the clock that the claim names; where it names none, the GPU time of one call with the L2 cache "
-        "flushed, without the host's launch. Other clocks say only what stands in their own columns."
+        "Verdicts by the clock that the claim names; where it names none, the GPU time of one call with a cold L2 "
+        "cache, without the host's launch. Other clocks say only what stands in their own columns."
     )
 
 
