@@ -96,7 +96,7 @@ def test_each_page_states_the_ceilings_that_its_cells_are_held_against() -> None
     assert "50 %" in str(fold.panels[0][1])
     text = plain(fold.lead)
     assert (
-        "copies ran at 2.99 TB/s (2.147 GB), reads at 3.01 TB/s (2.148 GB), dense products at 600 TFLOP/s (float16)"
+        "copies ran at 2.99 TB/s (2.147 GB), reads at 3.01 TB/s (2.148 GB), dense matmuls at 600 TFLOP/s (float16)"
         in text
     )
     assert "1200 TFLOP/s (float8_e4m3fn)" in text
@@ -120,7 +120,7 @@ def own_page() -> View:
 def test_the_ceilings_stand_beside_the_datasheets_with_their_source(own_page: View) -> None:
     section = own_page.ceilings
     assert section is not None
-    assert texts_of(section.tables[0], "Dense float16 products")[1:] == ["600", "989", "60.6", "cuBLAS"]
+    assert texts_of(section.tables[0], "Dense float16 matmuls")[1:] == ["600", "989", "60.6", "cuBLAS"]
     assert texts_of(section.tables[0], "Copy of 2147 MB, cold")[1:] == ["2.99", "3.35", "89.2", "driver's copy"]
     assert "H100" in plain(section.items[0])
     assert "limits" not in [fold.id for fold in own_page.folds]

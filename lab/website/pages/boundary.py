@@ -63,7 +63,7 @@ def _without_hardware(shown: Judged) -> Iterator[Sentence]:
     if shown.on_cpu or shown.plan.name == CEILINGS:
         return
     if shown.data["limits"] is None:
-        yield (f"How a call compares with this GPU's own copies and products: the run has no {CEILINGS} beside it.",)
+        yield (f"How a call compares with this GPU's own copies and matmuls: the run has no {CEILINGS} beside it.",)
     if not any(shown.cell(case.name, profile.name).get("traffic") for case, profile in shown.plan.cells()):
         without = "" if shown.evidence["profiling"] else ", which had no --with-profiling"
         yield (f"DRAM traffic and counters: the profiler counted none in this run{without}.",)

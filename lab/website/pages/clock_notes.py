@@ -72,7 +72,7 @@ def cells_note(item: Judged, view: DataView) -> Words:
     if beyond:
         note = (
             *note,
-            f"{_of(beyond, cells)} faster than the reference, the best copy or matrix product of the same run. ",
+            f"{_of(beyond, cells)} faster than the reference, the best copy or matmul of the same run. ",
         )
     return (*note, *_power_note(item, view))
 

@@ -229,7 +229,7 @@ CHAPTERS = {
              f"Verdicts are decided by the wider {per_cent(statistics.DECIDING_CONFIDENCE)} interval."),
         Term("floor", "launch floor", "The time of a kernel that does nothing. No launch takes less; a cell below "
              f"{roofline.NEAR_FLOOR:g} times that is launch-bound, and its bandwidth says little."),
-        Term("ceiling", "ceiling", "The most this GPU was measured to do, in copying and in matrix products."),
+        Term("ceiling", "ceiling", "The most this GPU was measured to do, in copying and in matmuls."),
         Term("least-traffic", "least traffic", "The bytes that any implementation of a case must read and write."),
     ),
     "What is concluded": (
