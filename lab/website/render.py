@@ -19,6 +19,7 @@ from lab.website.verdict_words import verdict_word
 from lab.website.wording.hidden import encoded
 from lab.website.wording.lint import Quotable, refuse_untraced
 from lab.website.wording.references import words, written
+from lab.website.wording.search_words import finder_words
 
 COMPILED = project().cache / "templates"
 CODE = re.compile(r"`([^`]+)`")
@@ -89,6 +90,7 @@ def environment() -> Environment:
     made.globals |= {
         "number": number, "words_html": words_html, "table_html": table_html, "fold_html": fold_html,
         "folded_html": folded_html, "verdict_html": verdict_html, "verdict_word": verdict_word,
+        "finder_words": finder_words(),
     }  # fmt: skip
     return made
 

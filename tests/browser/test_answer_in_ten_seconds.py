@@ -12,7 +12,7 @@ from lab.evidence.source import ROOT
 WIDTHS = [(1366, 768), (390, 844)]
 SECONDS = 10
 # How people say a call mode and a dtype, and what the page calls them.
-MODES = {"graph": ("in a CUDA graph", "In a CUDA graph"), "device_cold": ("", "GPU alone, cold cache"),
+MODES = {"graph": ("in a CUDA graph", "In a CUDA graph"), "device_cold": ("", "Cold cache, GPU time"),
          "eager": ("called eagerly", "Eager call")}  # fmt: skip
 DTYPES = {"bfloat16": ("bf16", "bf16"), "float16": ("float16", "fp16"), "float32": ("fp32", "fp32")}
 

@@ -101,7 +101,7 @@ def test_the_page_on_trust_shows_what_neighbours_cost() -> None:
     (part,) = [part for part in page["folded"] if part["anchor"] == "neighbours"]
     row = part["table"].rows[0]  # one for each way of timing
     texts = [plain(cell) for cell in row.cells]
-    assert texts[:2] == [machine().gpu, "Cold"]
+    assert texts[:2] == [machine().gpu, "Cold cache"]
     assert 1.8 < float(texts[2].removeprefix("+").removesuffix(" %")) < 2.2
     assert texts[-2:] == ["4", "8"]
 

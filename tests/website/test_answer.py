@@ -55,7 +55,7 @@ def test_it_says_by_how_much_with_what_verdict_and_where() -> None:
     text = answer_of(item_of())
     verdict = "mixed; holds at 1 of 2, a tie at 1"
     assert text.startswith(f"Fast ran 1.00× to 1.50× as fast as plain ({verdict}). ")
-    assert text.endswith("Measured on one NVIDIA H100 80GB HBM3, in GPU time with nothing cached.")
+    assert text.endswith("Measured on one NVIDIA H100 80GB HBM3, in cold-cache GPU time.")
 
 
 def test_where_a_case_was_not_measured_it_counts_the_others() -> None:
@@ -152,7 +152,7 @@ def test_a_glance_at_other_calls_than_the_answer_names_them() -> None:
     replayed = dataclasses.replace(FAST_BEATS_PLAIN, name="fast-beats-plain-in-graph", scope="graph", cases=(SMALL,))
     item = item_of(FAST_BEATS_PLAIN, replayed)
     cold, graph = glances(item, DataView(item.data))
-    assert cold.claimed == "faster than plain by 2 % or more, in GPU time with nothing cached"
+    assert cold.claimed == "faster than plain by 2 % or more, in cold-cache GPU time"
     assert "".join(part if isinstance(part, str) else "#" for part in cold.ratios) == "# to #"
     assert graph.claimed == "faster than plain by 2 % or more, in CUDA graphs"
     assert len(graph.ratios) == len(graph.interval) == 1

@@ -99,7 +99,7 @@ def test_short_times_of_a_run_whose_host_went_on_enqueuing_are_said_to_be_too_lo
 
 
 def test_the_experiments_page_counts_them() -> None:
-    assert "2 of 2 cells are faster cold than warm" in words_of(
+    assert "2 of 2 cells are faster with a cold cache than with a warm one" in words_of(
         experiment_page(item_of(change=with_warm(1.2)), []).cells_note
     )
     assert experiment_page(item_of(change=with_warm(0.9)), []).cells_note == ()
@@ -113,7 +113,7 @@ def reading(name: str, seconds: float) -> Reading:
 
 def test_another_clock_stands_beside_ours_and_is_bold_where_it_would_turn_the_verdict() -> None:
     clocks = table(page_of(item_of(LONG, reading("plain", 60e-6), reading("fast", 59.5e-6))), "clocks")
-    assert [head.text for head in clocks.heads[1:]] == ["Cold", "do_bench"]
+    assert [head.text for head in clocks.heads[1:]] == ["Cold cache", "do_bench"]
     (turned,) = clocks.rows[0].cells[2]
     assert isinstance(turned, Strong)
     assert plain((turned,)) == "1.01×"

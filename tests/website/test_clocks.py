@@ -59,10 +59,10 @@ def test_an_operator_of_a_cpu_has_the_title_of_its_namesake() -> None:
 
 def test_pages_of_a_gpu_run_say_gpu_time() -> None:
     pages = pages_of("cuda")
-    assert "H100 · GPU alone, cold cache" in pages["index.html"]
+    assert "H100 · Cold cache, GPU time" in pages["index.html"]
     assert "An empty kernel" in pages["experiments/doubling/index.html"]
     for path in ("experiments/doubling/index.html", f"experiments/doubling/cases/{SMALL.name}/index.html"):
-        assert "GPU time of one call with nothing cached" in pages[path]
+        assert "GPU time of one call with a cold cache" in pages[path]
         assert "wall time" not in pages[path]
 
 

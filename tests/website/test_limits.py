@@ -50,7 +50,8 @@ def test_a_cell_is_held_against_the_copy_of_as_many_bytes_in_each_scope() -> Non
     """A graph takes 0.95 times as long as a cold call here, of the copy and of the cell alike."""
     table = rows_of(item_of({(LARGE.name, "plain"): 2 * COPY_SECONDS}), LARGE)
     assert [head.text for head in table.heads[1:]] == [
-        "Cold, % of reference", "Cold, away, µs", "In a CUDA graph, % of reference", "In a CUDA graph, away, µs"
+        "Cold cache, % of reference", "Cold cache, away, µs",
+        "In a CUDA graph, % of reference", "In a CUDA graph, away, µs",
     ]  # fmt: skip
     assert texts_of(table, "The reference")[:2] == ["memory", "47.74 µs in all"]
     assert texts_of(table, "plain")[:3] == ["50.0", "47.7", "50.0"]
@@ -95,7 +96,7 @@ def test_each_page_states_the_ceilings_that_its_cells_are_held_against() -> None
     assert "50 %" in str(fold.panels[0][1])
     text = plain(fold.lead)
     assert (
-        "copies ran at 2.99 TB/s (2.147 GB), reads at 3.01 TB/s (2.148 GB), dense products at 600 TFLOP/s (float16)"
+        "copies ran at 2.99 TB/s (2.147 GB), reads at 3.01 TB/s (2.148 GB), dense matmuls at 600 TFLOP/s (float16)"
         in text
     )
     assert "1200 TFLOP/s (float8_e4m3fn)" in text
@@ -119,7 +120,7 @@ def own_page() -> View:
 def test_the_ceilings_stand_beside_the_datasheets_with_their_source(own_page: View) -> None:
     section = own_page.ceilings
     assert section is not None
-    assert texts_of(section.tables[0], "Dense float16 products")[1:] == ["600", "989", "60.6", "cuBLAS"]
+    assert texts_of(section.tables[0], "Dense float16 matmuls")[1:] == ["600", "989", "60.6", "cuBLAS"]
     assert texts_of(section.tables[0], "Copy of 2147 MB, cold")[1:] == ["2.99", "3.35", "89.2", "driver's copy"]
     assert "H100" in plain(section.items[0])
     assert "limits" not in [fold.id for fold in own_page.folds]
@@ -130,7 +131,7 @@ def test_the_ladder_has_a_line_for_each_scope_and_a_row_for_each_size(own_page: 
     assert section is not None
     (ladder,) = next(fold for fold in own_page.folds if fold.id == "ladder-table").tables
     assert [head.text for head in ladder.heads[1:]] == [
-        f"{work}, {scope}" for work in ("copy", "read") for scope in ("cold", "warm", "in a CUDA graph")
+        f"{work}, {scope}" for work in ("copy", "read") for scope in ("cold cache", "warm cache", "in a CUDA graph")
     ]
     assert str(section.picture).count("<polyline") == 6
     assert texts_of(ladder, "134") == ["2.81", "3.12", "2.96", "–", "–", "–"]

@@ -83,7 +83,7 @@ def test_the_answer_speaks_of_traffic(claim: Claim, answer: str) -> None:
 
 def test_the_answer_holds_both_kinds_of_claims() -> None:
     answer = words_of(page_of(counted_run(PLAIN_MOVES_TWICE, BEATS)).answer)
-    assert "in DRAM traffic and in GPU time with nothing cached" in answer
+    assert "in DRAM traffic and in cold-cache GPU time" in answer
     assert "the bytes of fast (doubling 4096×4096 fp32)" in answer
     assert "fast ran 2.00× as fast as plain. " in answer, "at the case just named"
 

@@ -161,7 +161,7 @@ def test_the_ceilings_have_a_page_of_their_own_to_which_others_link(preview):
     page = Page(preview / "experiments" / "gpu-ceilings" / "index.html")
     assert {"ladder-table", "ceilings"} <= set(page.ids)
     assert "limits" not in page.ids
-    for word in ("L2, 52.4 MB", "datasheet, 3.35 TB/s", "dense, never sparse", "Dense float8 products"):
+    for word in ("L2, 52.4 MB", "datasheet, 3.35 TB/s", "dense, never sparse", "Dense float8 matmuls"):
         assert word in page.text, word
     assert "../gpu-ceilings/index.html" in Page(preview / EXPERIMENT).links
 

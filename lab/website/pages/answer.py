@@ -130,7 +130,7 @@ def _left(item: Judged, view: DataView) -> Sentence:
 
 
 def where(item: Judged, scopes: tuple[str, ...]) -> str:
-    """'on one NVIDIA H100, in GPU time with nothing cached': of what an answer speaks."""
+    """'on one NVIDIA H100, in cold-cache GPU time': of what an answer speaks."""
     told = f", {' and '.join(scopes)}" if scopes else ""
     return "on this machine's CPU" if item.on_cpu else f"on one {item.machine['gpu']}{told}"
 
@@ -258,7 +258,7 @@ def _elsewhere(item: Judged, claim: PlannedClaim, view: DataView) -> Sentence:
 
 
 def _ratios_left_out(item: Judged, claim: PlannedClaim, view: DataView) -> list[Figure]:
-    """Of the same two at further cases that no headline before this one has named. Only times with nothing cached are
+    """Of the same two at further cases that no headline before this one has named. Only times with a cold cache are
     compared at every case."""
     if claim.measure != "speedup" or claim.scope != SCOPE:
         return []

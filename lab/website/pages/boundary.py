@@ -63,7 +63,7 @@ def _without_hardware(shown: Judged) -> Iterator[Sentence]:
     if shown.on_cpu or shown.plan.name == CEILINGS:
         return
     if shown.data["limits"] is None:
-        yield (f"How a call compares with this GPU's own copies and products: the run has no {CEILINGS} beside it.",)
+        yield (f"How a call compares with this GPU's own copies and matmuls: the run has no {CEILINGS} beside it.",)
     if not any(shown.cell(case.name, profile.name).get("traffic") for case, profile in shown.plan.cells()):
         without = "" if shown.evidence["profiling"] else ", which had no --with-profiling"
         yield (f"DRAM traffic and counters: the profiler counted none in this run{without}.",)
@@ -115,8 +115,8 @@ def _scope_sentence(shown: Judged) -> str:
     if shown.on_cpu:
         return "Wall time of one call on the CPU, its last-level cache flushed before each."
     return (
-        "Verdicts by the clock that the claim names; where it names none, the GPU time of one call with the L2 cache "
-        "flushed, without the host's launch. Other clocks say only what stands in their own columns."
+        "Verdicts by the clock that the claim names; where it names none, the GPU time of one call with a cold L2 "
+        "cache, without the host's launch. Other clocks say only what stands in their own columns."
     )
 
 

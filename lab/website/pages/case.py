@@ -64,8 +64,8 @@ from lab.website.table import (
 
 EXPERIMENT = "../../index.html"  # from a case's page
 SHORT_COLD = (
-    "Some calls are faster cold than warm or in a graph: their results stay in L2, and writing them back to memory is "
-    "not timed. Warm and in a graph, the write-back of one call falls into the next."
+    "Some calls are faster with a cold cache than with a warm one or in a graph: their results stay in L2, and writing "
+    "them back to memory is not timed. Warm and in a graph, the write-back of one call falls into the next."
 )
 MEDIANS = (
     "A ratio is the mean over all sweeps of rounds that were timed one after the other. The median leaves out sweeps "
@@ -200,7 +200,7 @@ def _claims(item: Judged, case: PlannedCase, view: DataView, trust: Mapping[str,
 
 
 def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
-    """The same call cold, warm, in a graph, and as an eager caller waits."""
+    """The same call with a cold and a warm cache, in a graph, and as an eager caller waits."""
     scopes = [scope for scope in item.plan.scopes if scope in CPU_SCOPES or not item.on_cpu]
     if len(scopes) < 2:
         return None
@@ -220,7 +220,7 @@ def _scopes(item: Judged, case: PlannedCase, view: DataView) -> Fold | None:
         heads=(*words("Implementation"), *numbers(*map(scope_title, scopes))),
     )  # fmt: skip
     lead: Words = (f"{covers}. No comparison mixes them.",)
-    title = "Cold and warm" if item.on_cpu else "Cold, warm, in a graph, eager"
+    title = "Cold and warm cache" if item.on_cpu else "Cold cache, warm cache, in a CUDA graph, eager"
     return Fold(id="scopes", title=title, lead=lead, tables=(table,))
 
 

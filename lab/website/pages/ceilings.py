@@ -23,12 +23,12 @@ SCOPE_SERIES = {"device_cold": "triton", "device_warm": "torch-compile", "graph"
 
 
 def reference_of(case: PlannedCase, limit: str) -> str:
-    """What the time of a case is held against, by what limits it: a copy, a read or a product that this run timed."""
-    return ladder_of(case) if limit == "memory" else "product"
+    """What the time of a case is held against, by what limits it: a copy, a read or a matmul that this run timed."""
+    return ladder_of(case) if limit == "memory" else "matmul"
 
 
 def reached(view: DataView) -> Sentence:
-    """'copies ran at 3.03 TB/s (2.147 GB), reads at 3.18 TB/s (2.148 GB), dense products at …': the largest ones."""
+    """'copies ran at 3.03 TB/s (2.147 GB), reads at 3.18 TB/s (2.148 GB), dense matmuls at …': the largest ones."""
     found: dict[str, Sentence] = {
         work: _largest(view.at("ceilings", work, SCOPE, str(len(rungs) - 1)))
         for work in WORK
@@ -38,7 +38,7 @@ def reached(view: DataView) -> Sentence:
         (view.figure("ceilings", "matrix", kind, "flops_per_second") or "–", f" TFLOP/s ({EXACT.get(kind, kind)})")
         for kind in view.value("ceilings", "matrix")
     ]
-    found |= {"dense products": joined(rates, ", ")} if rates else {}
+    found |= {"dense matmuls": joined(rates, ", ")} if rates else {}
     told = enumerate(found.items())
     return joined(((f"{what} {'at' if number else 'ran at'} ", *speed) for number, (what, speed) in told), ", ")
 
@@ -150,7 +150,7 @@ def _rows(shown: Judged, view: DataView) -> Iterator[TableRow]:
     for kind, rate in view.value("ceilings", "matrix").items():
         at = view.at("ceilings", "matrix", kind)
         yield table_row(
-            f"Dense {KINDS.get(kind, kind)} products",
+            f"Dense {KINDS.get(kind, kind)} matmuls",
             "TFLOP/s",
             at.figure("flops_per_second"),
             view.figure(*printed, "flops_per_second", kind, show=format.teraflops_per_second),

@@ -38,7 +38,7 @@ def host_went_on(item: Judged, case: str, profile: str) -> bool:
 
 
 def faster_cold(item: Judged, case: str, profile: str) -> tuple[str, ...]:
-    """The scopes in which the same call takes longer than with nothing cached."""
+    """The scopes in which the same call takes longer than with a cold cache."""
     cell = item.cell(case, profile)
     p50, scopes = cell.get("p50_seconds"), cell.get("scopes") or {}
     return tuple(s for s in BESIDE if p50 is not None and s in scopes and p50 < CLEARLY * scopes[s]["p50_seconds"])
@@ -64,12 +64,15 @@ def cells_note(item: Judged, view: DataView) -> Words:
     if short and events and events.value:
         note = (*note, f"In {short} of {len(cells)} cells the timer itself, ", events, ", is a large part. ")
     if cold:
-        note = (*note, f"{_of(cold, cells)} faster cold than warm or in a graph: their results stay in L2, and writing "
-                "them back is not timed. ")  # fmt: skip
+        note = (
+            *note,
+            f"{_of(cold, cells)} faster with a cold cache than with a warm one or in a graph: their results stay in "
+            "L2, and writing them back is not timed. ",
+        )
     if beyond:
         note = (
             *note,
-            f"{_of(beyond, cells)} faster than the reference, the best copy or matrix product of the same run. ",
+            f"{_of(beyond, cells)} faster than the reference, the best copy or matmul of the same run. ",
         )
     return (*note, *_power_note(item, view))
 

@@ -66,8 +66,8 @@ def _notes(host: DataView, trust: Mapping[str, Any]) -> list[Words]:
     counts = DataView(trust, TRUST).at("agreement")
     if counts.value("claims"):
         told = (
-            "“Cold” leaves out the write-back of dirty lines, which favours kernels bound by memory: by do_bench, "
-            "nvbench or a writing flush {claims_turned} of {claims} claims "
+            "“Cold cache” leaves out the write-back of dirty lines, which favours kernels bound by memory: by "
+            "do_bench, nvbench or a writing flush {claims_turned} of {claims} claims "
         )
         turned = Link("fall on the other side of their threshold", "trust/index.html#limits")
         notes.append((*sentence(counts, told), turned, "."))

@@ -70,12 +70,12 @@ def limits_fold(shown: Judged, view: DataView) -> Fold | None:
     table = PageTable(label="Limits", kind="cells", heads=LIMITS, rows=rows)
     return Fold(
         id="limits",
-        title="Beside this GPU's reference copy and product",
+        title="Beside this GPU's reference copy and matmul",
         lead=("Held against ", Link("this run's own ceilings", f"../{experiment_folder(CEILINGS)}/index.html"), ": ",
               *reached(view), ". The reference of a case is the "
               "longer of two times: a copy of as many bytes, and its operations at the measured matrix rate. "
               "The per cent in the table of every cell is the reference over the median time. It is no limit: what is "
-              "beyond the line is faster than that copy or that product. A launch-bound cell has none."),
+              "beyond the line is faster than that copy or that matmul. A launch-bound cell has none."),
         panels=_bars(shown, cases, view),
         tables=(table,),
     )  # fmt: skip
@@ -125,7 +125,7 @@ def case_limits(shown: Judged, case: PlannedCase, view: DataView) -> Fold | None
     lead: Words = ("The reference is the longer of two times: a copy of as many bytes in the same scope, and the "
                    "operations at the measured matrix rate, both of this GPU in this run. A kernel may be faster. ",
                    Link("Ceilings", ceilings), ".")  # fmt: skip
-    return Fold(id="limits", title="Beside this GPU's reference copy and product", lead=lead, tables=(table,))
+    return Fold(id="limits", title="Beside this GPU's reference copy and matmul", lead=lead, tables=(table,))
 
 
 def _attained(

@@ -24,10 +24,8 @@ class ScopeWords(NamedTuple):
 
 
 SCOPES = {
-    "device_cold": ScopeWords("in GPU time with nothing cached",
-                              "GPU time of one call with nothing cached"),
-    "device_warm": ScopeWords("in GPU time with inputs cached",
-                              "GPU time of one call with inputs cached"),
+    "device_cold": ScopeWords("in cold-cache GPU time", "GPU time of one call with a cold cache"),
+    "device_warm": ScopeWords("in GPU time with inputs cached", "GPU time of one call with inputs cached"),
     "graph": ScopeWords("in CUDA graphs", "GPU time of one call in a replayed CUDA graph"),
     "eager": ScopeWords("as an eager caller waits", "what a caller of Python waits, launch included"),
     "device_dirty": ScopeWords("in GPU time after a flush that leaves dirty lines", "GPU time "
@@ -42,13 +40,13 @@ CPU_SCOPES = {
 
 
 SCOPE_TITLES = {
-    "device_cold": "Cold", "device_warm": "Warm", "graph": "In a CUDA graph", "eager": "Eager",
+    "device_cold": "Cold cache", "device_warm": "Warm cache", "graph": "In a CUDA graph", "eager": "Eager",
     "device_dirty": "Dirty cache",
 }  # fmt: skip
 
 
 # Call modes as the front page names them: at the head of a table, and within a sentence.
-MODE_TITLES = {"device_cold": "GPU alone, cold cache", "graph": "In a CUDA graph", "eager": "Eager call"}
+MODE_TITLES = {"device_cold": "Cold cache, GPU time", "graph": "In a CUDA graph", "eager": "Eager call"}
 CPU_MODE_TITLES = {"device_cold": "Cold cache"}  # where it differs
 MODES_WITHIN = {"device_cold": "with a cold cache", "graph": "in a CUDA graph", "eager": "called eagerly"}
 
@@ -59,7 +57,7 @@ def scope_title(scope: str) -> str:
 
 
 def scope_within(scope: str) -> str:
-    """The same within a sentence: 'cold', 'in a CUDA graph'."""
+    """The same within a sentence: 'cold cache', 'in a CUDA graph'."""
     title = scope_title(scope)
     return title[:1].lower() + title[1:]
 

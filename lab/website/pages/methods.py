@@ -230,5 +230,5 @@ def _limits(publications: Sequence[Publication], gpus: Sequence[str]) -> PageTab
         )
         for limits in known.values()
     ]
-    heads = (*words("GPU"), *numbers("Memory", "Dense float16 products", "L2 cache"), *words("Source"))
+    heads = (*words("GPU"), *numbers("Memory", "Dense float16 matmuls", "L2 cache"), *words("Source"))
     return PageTable(label="What the GPUs can do at most", kind="prose-table stacks", heads=heads, rows=rows)

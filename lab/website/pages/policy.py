@@ -195,9 +195,9 @@ CHAPTERS = {
              f"as B at these cases. Where nothing else is said, {USUAL_THRESHOLD:.2f}×."),
     ),
     "What the clock covers": (
-        Term("device_cold", "cold", "GPU time of one call with nothing in the cache. Most claims are about it. "
-             "In data: device_cold."),
-        Term("device_warm", "warm", "GPU time of one call with the inputs in the cache, as far as they fit. In "
+        Term("device_cold", "cold cache", "GPU time of one call with nothing in the L2 cache. Most claims are about "
+             "it. In data: device_cold."),
+        Term("device_warm", "warm cache", "GPU time of one call with the inputs in the cache, as far as they fit. In "
              "data: device_warm."),
         Term("graph", "in a CUDA graph", "One call's share of a replayed CUDA graph, where no launch waits for "
              "Python."),
@@ -229,7 +229,7 @@ CHAPTERS = {
              f"Verdicts are decided by the wider {per_cent(statistics.DECIDING_CONFIDENCE)} interval."),
         Term("floor", "launch floor", "The time of a kernel that does nothing. No launch takes less; a cell below "
              f"{roofline.NEAR_FLOOR:g} times that is launch-bound, and its bandwidth says little."),
-        Term("ceiling", "ceiling", "The most this GPU was measured to do, in copying and in matrix products."),
+        Term("ceiling", "ceiling", "The most this GPU was measured to do, in copying and in matmuls."),
         Term("least-traffic", "least traffic", "The bytes that any implementation of a case must read and write."),
     ),
     "What is concluded": (

@@ -1,12 +1,10 @@
 """Published runs: the page of each with the files that it left behind, and their list."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from types import SimpleNamespace as View
 
-from lab.evidence.run_name import other_gpus
 from lab.project import project
 from lab.verdict.judge import Status
 from lab.website import format
@@ -21,6 +19,7 @@ from lab.website.pages.labels import environment, evidence_facts
 from lab.website.pages.measure_again import run_command
 from lab.website.pages.outline import outlines
 from lab.website.pages.pagination import leaves
+from lab.website.pages.run_names import misnomers
 from lab.website.table import csv_table
 from lab.website.verdict_words import status_counts, verdict_counts
 
@@ -85,8 +84,8 @@ def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[RunPa
     first = run[0]
     evidence, view = first.evidence, DataView(first.data)
     return View(
-        first=first, date=format.minute(evidence["finished_utc"]), other_date=_other_date(first),
-        on=_measured_on(first, view), other_gpu=_other_gpu(first),
+        first=first, date=format.minute(evidence["finished_utc"]), on=_measured_on(first, view),
+        misnomers=tuple(_misnomers(first)),
         damages=tuple(sorted(evidence["damages"].items(), key=lambda pair: int(pair[0]))),
         counts=status_counts(map(verdict_counts, run)), data=f"{experiment_folder(first.plan.name)}/data.json",
         command=run_command(run), protocol=evidence_facts(view, PROTOCOL), cost=_cost(view), stages=_stages(view),
@@ -97,21 +96,14 @@ def _page(run: Sequence[Judged], current: Mapping[str, bool], pairs: tuple[RunPa
     )  # fmt: skip
 
 
-def _other_date(item: Judged) -> str:
-    """The date that a run has in its name, where it is not that of its end."""
-    named = re.search(r"\d{4}-\d\d-\d\d", item.evidence["run_id"])
-    return named[0] if named and named[0] != format.day(item.evidence["finished_utc"]) else ""
+def _misnomers(item: Judged) -> Iterator[str]:
+    evidence, gpu = item.evidence, "" if item.on_cpu else item.machine["gpu"]
+    return misnomers(evidence["run_id"], gpu, evidence["started_utc"], evidence["finished_utc"])
 
 
 def _measured_on(item: Judged, view: DataView) -> Sentence:
     several = (item.evidence["gpus"] or 1) > 1
     return (item.machine_name, *(sentence(view, ", {evidence/gpus} of them") if several else ()))
-
-
-def _other_gpu(item: Judged) -> str:
-    """The GPU that a run has in its name, where another was measured."""
-    named = [] if item.on_cpu else other_gpus(item.evidence["run_id"], [item.machine["gpu"]])
-    return " and ".join(word.upper() for word in named)
 
 
 def _cost(view: DataView) -> list[tuple[str, Figure]]:

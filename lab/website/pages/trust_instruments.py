@@ -15,10 +15,10 @@ from lab.website.table import Head, TableRow, column, named, row
 
 def instruments_part(view: DataView) -> Part:
     columns = (
-        named("cell", "Cell"), column("p50_seconds", "Cold, µs"),
+        named("cell", "Cell"), column("p50_seconds", "Cold cache, µs"),
         *(column(f"{name}_seconds", f"{name.replace('_flush', ' flush')}, µs", show=format.microseconds)
           for name in INSTRUMENTS),
-        named("agrees", "Agrees after a writing flush"), named("agrees_cold", "Agrees with cold"),
+        named("agrees", "Agrees after a writing flush"), named("agrees_cold", "Agrees with cold cache"),
     )  # fmt: skip
     return trust_part(
         "instruments", "Other benchmarking tools on the same cells",
