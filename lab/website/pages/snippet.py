@@ -33,6 +33,7 @@ from lab.website.pages.authored import (
     tree_of,
 )
 from lab.website.pages.call_inputs import comment, input_names
+from lab.website.pages.made_before import made_before, with_made
 from lab.website.pages.written_out import passed_on, written_out
 
 # The name that is imported → what pip installs.
@@ -41,7 +42,7 @@ TORCH = "pip install torch"
 CHECKOUT = "pip install -e ."  # in a checkout of this repository
 RESULT = "y"
 MOST_LINES = 4  # of a function that is shown whole
-READS = ("snippet", "authored", "call_inputs", "written_out", "labels")  # what a snippet is made by
+READS = ("snippet", "authored", "call_inputs", "made_before", "written_out", "labels")  # what a snippet is made by
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 OPTIONS = re.compile(r"torch\.compile\([^,()]+((?:, *\w+=[^,()]+)*)\)")
 
@@ -86,13 +87,16 @@ def _snippets() -> dict[tuple[str, str, str], Snippet]:
 
 def _made_now() -> Iterator[tuple[tuple[str, str, str], Snippet]]:
     for experiment in sound_experiments():
-        names = {
-            case.operator.name: input_names(case) for case in {c.operator.name: c for c in experiment.cases}.values()
-        }
+        cases = {case.operator.name: case for case in experiment.cases}
+        names = {op: input_names(case) for op, case in cases.items()}
+        made = {op: made_before(case.operator, names[op]) for op, case in cases.items()}
         for profile in experiment.profiles:
             for op in profile.implementations:
                 given = names.get(op, [])
                 if (code := _code(profile, op, given)) and _is_whole(code, given):
+                    lines = made.get(op, {})
+                    code = with_made(code, _unmade(code, given), lines)
+                    given = [name for name in given if name not in lines or lines[name][-1] not in code]
                     yield (
                         (experiment.name, profile.name, op),
                         Snippet(_install(profile, code), code, _unmade(code, given)),
