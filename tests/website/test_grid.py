@@ -4,7 +4,7 @@ from typing import Any
 
 from lab.website.data.overview import overview
 from lab.website.figure import DataView, Figure
-from lab.website.pages.grid import _few, _notes, _words
+from lab.website.pages.grid import _few, _made, _notes, _words
 from lab.website.pages.grid_standings import calls_only, leader_in_other_modes, standings, summary
 from lab.website.table import Words, plain
 
@@ -74,7 +74,7 @@ def test_every_family_has_a_row_those_first_that_are_fastest_at_the_largest_shar
 
 def test_a_winner_beside_calls_of_pytorch_alone_is_marked() -> None:
     calls = row_of("", "lab-triton", lab_triton="best", fused="slower")
-    assert _few(calls) == "beside PyTorch's own calls only"
+    assert _few(calls) == "only rival: PyTorch's calls"
     assert _few(row_of("", "lab-triton", lab_triton="best", cudnn="slower")) == ""
     assert _few(row_of("", "fused", fused="best", eager="slower")) == "", "the winner is one of them"
     assert _few(row_of("", "lab-triton", lab_triton="best", lab_cuda="slower")) == "", "there is no rival"
@@ -97,6 +97,13 @@ def test_the_table_of_one_call_mode_tells_how_its_leader_does_in_the_others() ->
     modes = tallied(device_cold=won, eager=[row_of(lab_triton="slower", compile="best")])
     assert words_of(leader_in_other_modes(modes, "eager")) == "torch.compile with a cold cache 0 of 1 shape."
     assert leader_in_other_modes(tallied(device_cold=won), "device_cold") == ()
+
+
+def test_a_winner_that_is_given_what_was_made_beforehand_is_marked() -> None:
+    cells = {"lab-triton": {"profile": "triton-folded"}, "eager": {"profile": "torch-eager"}}
+    row = {"experiment": "rmsnorm-linear", "op": "rmsnorm-linear", "best": "lab-triton", "cells": cells}
+    assert _made(row) == "best: folded made beforehand"
+    assert _made(row | {"best": "eager"}) == "", "it is given the weights as they are"
 
 
 def test_attention_is_found_by_what_readers_also_call_it() -> None:

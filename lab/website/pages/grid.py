@@ -15,8 +15,9 @@ from lab.website.data.winners import CPU, MODES, Row
 from lab.website.figure import DataView, sentence
 from lab.website.pages.clock_notes import HOST_WENT_ON
 from lab.website.pages.grid_standings import calls_only, leader_in_other_modes, standings, summary
-from lab.website.pages.labels import CPU_MODE_TITLES, DTYPES, MODE_TITLES, axes, operator_title
+from lab.website.pages.labels import CPU_MODE_TITLES, DTYPES, MODE_TITLES, axes, listed, operator_title
 from lab.website.pages.pooled_verdicts import NO_TRUST, TRUST
+from lab.website.pages.snippet import snippet
 from lab.website.table import Link, Words
 
 HEADINGS = (
@@ -54,6 +55,7 @@ def grid_view(data: Mapping[str, Any], shown: Mapping[str, str], trust: Mapping[
         dtypes=[DTYPES.get(name, name) for name in dtypes], boards=boards,
         newer=any("newer" in row for row in rows_of(shapes)),
         few=any(_few(row) for row in rows_of(shapes)),
+        made=any(_made(row) for row in rows_of(shapes)),
     )  # fmt: skip
 
 
@@ -135,7 +137,7 @@ def _row(row: Row, families: Sequence[str], view: DataView, shown: Mapping[str, 
     return View(
         shape=shape_text(row), sizes=row["shape"],
         dtype=DTYPES.get(row["dtype"], row["dtype"]), d=dtypes.index(row["dtype"]) + 1,
-        href=row_page(row, shown), at=f"{view.place}/cells/", newer=_newer(row), few=_few(row),
+        href=row_page(row, shown), at=f"{view.place}/cells/", newer=_newer(row), few=_few(row), made=_made(row),
         cells=[_cell(row["cells"].get(each), view.at("cells", each)) for each in families],
     )  # fmt: skip
 
@@ -143,7 +145,13 @@ def _row(row: Row, families: Sequence[str], view: DataView, shown: Mapping[str, 
 def _few(row: Row) -> str:
     """The mark of a row whose winner was timed beside PyTorch's own calls alone: 'best' says less there."""
     best = row["best"]
-    return "beside PyTorch's own calls only" if best not in PYTORCH_CALLS and has_calls_only(row, best) else ""
+    return "only rival: PyTorch's calls" if best not in PYTORCH_CALLS and has_calls_only(row, best) else ""
+
+
+def _made(row: Row) -> str:
+    """The mark of a row whose winner is given what is made once, before the calls: making it is not in its time."""
+    found = snippet(row["experiment"], row["cells"][row["best"]]["profile"], row["op"])
+    return f"best: {listed(found.made)} made beforehand" if found and found.made else ""
 
 
 def _newer(row: Row) -> View | None:

@@ -49,11 +49,13 @@ OPTIONS = re.compile(r"torch\.compile\([^,()]+((?:, *\w+=[^,()]+)*)\)")
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """`inputs`: the names that the code uses and does not make."""
+    """`inputs`: the names that the code uses and does not make; `made`: those of inputs that it makes of the others,
+    once, before the calls that were timed."""
 
     install: str
     code: str
     inputs: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:
@@ -96,10 +98,11 @@ def _made_now() -> Iterator[tuple[tuple[str, str, str], Snippet]]:
                 if (code := _code(profile, op, given)) and _is_whole(code, given):
                     lines = made.get(op, {})
                     code = with_made(code, _unmade(code, given), lines)
-                    given = [name for name in given if name not in lines or lines[name][-1] not in code]
+                    once = tuple(name for name in given if name in lines and lines[name][-1] in code)
+                    given = [name for name in given if name not in once]
                     yield (
                         (experiment.name, profile.name, op),
-                        Snippet(_install(profile, code), code, _unmade(code, given)),
+                        Snippet(_install(profile, code), code, _unmade(code, given), once),
                     )
 
 
