@@ -69,14 +69,13 @@ OPERATORS = {case.operator.name: case.operator for experiment in load_experiment
         ),
         (
             ("fp8-gemm", "torch-scaled-mm", "fp8-gemm-block"), "pip install torch",
-            ["import torch", "turned = a_scale.t().contiguous().t()  # once, before the calls that were timed",
+            ["import torch", "turned = a_scale.t().contiguous().t()  # once, beforehand",
              "y = torch._scaled_mm(a, b.t(), scale_a=turned, scale_b=b_scale.t(), out_dtype=torch.bfloat16)"],
         ),
         (
             ("rmsnorm-linear", "triton-folded", "rmsnorm-linear"), "pip install -e .",
-            ["from lab.kernels.rmsnorm_linear import fold_norm_weight",
-             "from lab.kernels.rmsnorm_linear import rmsnorm_linear",
-             "folded = fold_norm_weight(norm_weight, weight)  # once, before the calls that were timed",
+            ["from lab.kernels.rmsnorm_linear import fold_norm_weight, rmsnorm_linear",
+             "folded = fold_norm_weight(norm_weight, weight)  # once, beforehand",
              "y = rmsnorm_linear(x, None, folded, constant_weight=True)"],
         ),
         (("matmul-tiling", "torch-matmul", "gemm"), "pip install torch", ["import torch", "y = torch.mm(a, b)"]),

@@ -13,7 +13,7 @@ from typing import Any
 from lab.definition.experiment import Operator
 from lab.website.pages.authored import tree_of
 
-ONCE = "  # once, before the calls that were timed"
+ONCE = "  # once, beforehand"
 Lines = Mapping[str, tuple[str, ...]]  # by input: what it imports, and at the end the line that makes it
 
 
@@ -37,8 +37,21 @@ def with_made(code: str, wanted: Sequence[str], made: Lines) -> str:
     lines = code.splitlines()
     told = [made[name] for name in wanted if name in made and not _is_unread(name, code)]
     last = ast.parse(code).body[-1].lineno - 1
-    imports = dict.fromkeys(each for of_one in told for each in of_one[:-1] if each not in lines)
-    return "\n".join([*imports, *lines[:last], *(of_one[-1] for of_one in told), *lines[last:]])
+    head = lines[:last]
+    for each in dict.fromkeys(each for of_one in told for each in of_one[:-1]):
+        head = _with_import(each, head)
+    return "\n".join([*head, *(of_one[-1] for of_one in told), *lines[last:]])
+
+
+def _with_import(line: str, lines: list[str]) -> list[str]:
+    """In one line with what is imported from the same module: an answer is read on a phone."""
+    module, between, name = line.partition(" import ")
+    if line in lines:
+        return lines
+    if between and any(each.startswith(f"{module} import ") for each in lines):
+        return [each.replace(" import ", f" import {name}, ", 1) if each.startswith(f"{module} import ") else each
+                for each in lines]  # fmt: skip
+    return [line, *lines]
 
 
 def _lines(name: str, node: ast.expr, known: Mapping[str, str], names: Mapping[str, Any]) -> tuple[str, ...]:
