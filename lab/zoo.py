@@ -14,10 +14,10 @@ from lab.project import project
 from lab.tune import launch_by_rules
 from lab.verdict.judge import POLICY_VERSION
 from lab.verdict.results import ExperimentResult
-from lab.verdict.standing import Standing, level_of, spread, standings, unmeasured
+from lab.verdict.standing import Standing, bar_of, spread, standings, unmeasured
 
 WORST = 10  # cases that are listed
-CLOSE = 0.04  # a screened ratio is this uncertain: below its level times 1 + CLOSE the usual protocol decides
+CLOSE = 0.04  # a screened ratio is this uncertain: below its bar times 1 + CLOSE the usual protocol decides
 BAR_CHARACTERS = 40  # of the chart, for all cases
 EDGES = (0.0, 0.9, 0.98, 1.0, 1.02, 1.1, 1.5, 1000.0)  # of the chart's bars, as ratios
 
@@ -63,14 +63,14 @@ def screen(tour: Tour, runs: Path, say: Say) -> Iterator[str]:
 
 
 def close_cases(experiment: ExperimentResult) -> tuple[str, ...]:
-    """The cases whose ratio in some scope is below their level, or above it by less than CLOSE."""
+    """The cases whose ratio in some scope is below their bar, or above it by less than CLOSE."""
     return tuple(
         sorted(
             {
                 standing.case
                 for scope in experiment.plan.scopes
                 for standing in standings(experiment, scope)
-                if standing.ratio < standing.level * (1 + CLOSE)
+                if standing.ratio < standing.bar * (1 + CLOSE)
             }
         )
     )
@@ -86,11 +86,11 @@ def describe_standing(experiment: ExperimentResult) -> Iterator[str]:
         if not ranked:
             yield "  no shape at which both the lab's kernel and a rival were measured"
             continue
-        summary, level = spread(ranked, len(missing)), level_of(experiment.plan)
+        summary, bar = spread(ranked, len(missing)), bar_of(experiment.plan)
         yield (
             f"  best rival's p50 over the lab's at {len(ranked)} shapes: smallest {summary.smallest:.3f}, at 5 % "
-            f"{summary.low:.3f}, median {summary.median:.3f}; of {summary.cases} shapes {summary.level_share:.0%} at "
-            f"{level} or above, {summary.ahead_share:.0%} ahead"
+            f"{summary.low:.3f}, median {summary.median:.3f}; of {summary.cases} shapes {summary.bar_share:.0%} at "
+            f"{bar} or above, {summary.ahead_share:.0%} ahead"
         )
         yield from _bars(ranked)
         yield from (_line(standing) for standing in ranked[:WORST])

@@ -161,7 +161,7 @@ def test_a_standing_is_against_the_best_rival_the_worst_first(measured: Callable
     assert summary.cases == 8
     assert summary.smallest == pytest.approx(0.5, rel=0.02)
     assert summary.median == pytest.approx(1.05, rel=0.02)
-    assert summary.level_share == summary.ahead_share == 6 / 8
+    assert summary.level_share == summary.bar_share == summary.ahead_share == 6 / 8
 
 
 def test_a_rival_is_compared_over_the_sweeps_that_measured_both(tmp_path: Path) -> None:

@@ -10,16 +10,18 @@ from statistics import median
 
 from lab.definition.plan import PlannedExperiment
 from lab.verdict.compare import rounds_of
+from lab.verdict.judge import EQUIVALENCE_MARGIN
 from lab.verdict.results import ExperimentResult
 
 BySweep = Mapping[int, float]  # the median of each sweep
 Subjects = Mapping[str, str]  # by rival
+LEVEL = 1 - EQUIVALENCE_MARGIN  # the ratio to a rival from which on a kernel is level with it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
     """One case in one scope. `ratio` is the best rival's p50 over its subject's: above 1 the subject is the faster one,
-    and from `level` on it counts as level. Both are of the sweeps that measured the two."""
+    and from `bar` on it is as fast as is asked for. Both are of the sweeps that measured the two."""
 
     case: str
     scope: str
@@ -27,7 +29,7 @@ class Standing:
     seconds: float
     rival: str
     rival_seconds: float
-    level: float
+    bar: float
 
     @property
     def ratio(self) -> float:
@@ -42,16 +44,21 @@ class Spread:
     smallest: float
     low: float
     median: float
-    level_cases: int  # at or above their level
+    level_cases: int  # within 2 % of the best rival, or ahead of it
+    bar_cases: int  # at or above what is asked for there, which may be less
     ahead_share: float  # of the cases, those above 1
 
     @property
     def level_share(self) -> float:
         return self.level_cases / self.cases
 
+    @property
+    def bar_share(self) -> float:
+        return self.bar_cases / self.cases
 
-def level_of(plan: PlannedExperiment) -> float:
-    """The ratio to a rival from which on a kernel counts as level with it: what the claims ask for."""
+
+def bar_of(plan: PlannedExperiment) -> float:
+    """The ratio to a rival that the claims ask for."""
     return plan.claims[0].threshold
 
 
@@ -62,18 +69,18 @@ def subjects(plan: PlannedExperiment, scope: str) -> Subjects:
 
 def standings(experiment: ExperimentResult, scope: str) -> tuple[Standing, ...]:
     """Of every case that a rival and its subject were measured at; the worst first."""
-    held, level = subjects(experiment.plan, scope), level_of(experiment.plan)
+    held, bar = subjects(experiment.plan, scope), bar_of(experiment.plan)
     results = []
     for case in experiment.plan.included_cases:
-        results += standing(case.name, scope, sweep_seconds(experiment, case.name, scope), held, level)
+        results += standing(case.name, scope, sweep_seconds(experiment, case.name, scope), held, bar)
     return worst_first(results)
 
 
-def standing(case: str, scope: str, seconds: Mapping[str, BySweep], held: Subjects, level: float) -> list[Standing]:
+def standing(case: str, scope: str, seconds: Mapping[str, BySweep], held: Subjects, bar: float) -> list[Standing]:
     """The one of a case, from the times of all its profiles; none where no sweep measured a rival and its subject."""
     against = [
         Standing(
-            case=case, scope=scope, subject=subject, rival=rival, level=level,
+            case=case, scope=scope, subject=subject, rival=rival, bar=bar,
             seconds=median(seconds[subject][sweep] for sweep in shared),
             rival_seconds=median(seconds[rival][sweep] for sweep in shared),
         )
@@ -120,7 +127,7 @@ def unmeasured(experiment: ExperimentResult, scope: str) -> tuple[str, ...]:
 
 
 def spread(standings: Iterable[Standing], without_time: int = 0) -> Spread:
-    """`without_time`: so many more cases, at which a subject was refused, are neither level nor ahead. ValueError where
+    """`without_time`: so many more cases, at which a subject was refused, reach nothing. ValueError where
     there are no standings."""
     ranked = worst_first(standings)
     ratios = [standing.ratio for standing in ranked]
@@ -132,6 +139,7 @@ def spread(standings: Iterable[Standing], without_time: int = 0) -> Spread:
         smallest=ratios[0],
         low=ratios[int(0.05 * count)],
         median=(ratios[(count - 1) // 2] + ratios[count // 2]) / 2,
-        level_cases=sum(standing.ratio >= standing.level for standing in ranked),
+        level_cases=sum(ratio >= LEVEL for ratio in ratios),
+        bar_cases=sum(standing.ratio >= standing.bar for standing in ranked),
         ahead_share=sum(ratio > 1 for ratio in ratios) / (count + without_time),
     )

@@ -138,6 +138,28 @@ def test_the_grid_names_implementations_as_readers_do_and_links_each_shape_to_it
     assert "Shapes: rows×columns." in (site / "experiments/normalization-fusion/index.html").read_text()
 
 
+def test_above_the_grid_every_family_has_a_row_whose_figures_are_of_the_data(site):
+    tallies = json.loads((site / "data.json").read_text())["tallies"]["H100"]["device_cold"]
+    html = (site / "index.html").read_text()
+    board = html[html.index('class="board g0 m0"') : html.index('class="board g0 m1"')]
+    told = board[board.index('<details class="standing">') : board.index("</details>")]
+    assert set(re.findall(r'data-at="/tallies/H100/device_cold/([\w-]+)/"', told)) == set(tallies)
+    assert set(tallies) == {"lab-triton", "compile", "liger", "fused", "eager"}
+    times = json.loads((site / "data.json").read_text())["shapes"]["H100"]["device_cold"].values()
+    both = [row["cells"] for row in times if {"compile", "lab-triton"} <= row["cells"].keys()]
+    ratios = [cells["compile"]["p50_seconds"] / cells["lab-triton"]["p50_seconds"] for cells in both]
+    assert tallies["compile"]["over_lab"]["shapes"] == len(ratios)
+    assert tallies["compile"]["over_lab"]["most"] == pytest.approx(max(ratios), rel=1e-6)
+    assert re.search(r"median and range: torch\.compile <data [^>]+/compile/over_lab/median", board)
+
+
+def test_each_mark_of_the_grid_has_a_line_of_its_own_in_the_legend(site):
+    legend = (site / "index.html").read_text().partition('legend marks"')[2].partition("</ul>")[0]
+    assert re.findall(r"<li><strong[^>]*>(.*?)</strong>", legend) == [
+        "best", "tie", "best?", "1.08×", "1.01× ?", "level ?",
+    ]  # fmt: skip
+
+
 def test_an_answer_has_margin_range_and_the_import_line_of_the_fastest(site):
     script = (site / "assets/winners.js").read_text()
     answers = json.loads(script.removeprefix("window.kernelEvidenceWinners = ").removesuffix(";\n"))

@@ -2,13 +2,15 @@
 
 import ast
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
 
-from experiments import decode_attention, flash_attention
+from experiments import decode_attention, flash_attention, gpu_ceilings
 from lab.definition.catalogue import load_experiments
 from lab.website.pages.call_inputs import input_names
+from lab.website.pages.made_before import made_before
 from lab.website.pages.snippet import _is_whole, snippet
 from lab.website.pages.written_out import written_out
 
@@ -19,6 +21,8 @@ EVERYTHING = [
     for profile in experiment.profiles
     for op in profile.implementations
 ]
+
+OPERATORS = {case.operator.name: case.operator for experiment in load_experiments() for case in experiment.cases}
 
 
 @pytest.mark.parametrize(
@@ -63,6 +67,17 @@ EVERYTHING = [
             ("training-backward", "liger-in-place", "rmsnorm-backward"), "pip install liger-kernel",
             ["in_place = True", "y = backward(dy, x, weight, rstd)"],
         ),
+        (
+            ("fp8-gemm", "torch-scaled-mm", "fp8-gemm-block"), "pip install torch",
+            ["import torch", "turned = a_scale.t().contiguous().t()  # once, beforehand",
+             "y = torch._scaled_mm(a, b.t(), scale_a=turned, scale_b=b_scale.t(), out_dtype=torch.bfloat16)"],
+        ),
+        (
+            ("rmsnorm-linear", "triton-folded", "rmsnorm-linear"), "pip install -e .",
+            ["from lab.kernels.rmsnorm_linear import fold_norm_weight, rmsnorm_linear",
+             "folded = fold_norm_weight(norm_weight, weight)  # once, beforehand",
+             "y = rmsnorm_linear(x, None, folded, constant_weight=True)"],
+        ),
         (("matmul-tiling", "torch-matmul", "gemm"), "pip install torch", ["import torch", "y = torch.mm(a, b)"]),
     ],
 )  # fmt: skip
@@ -93,7 +108,7 @@ ON_CPU = [
     and (call := snippet(experiment.name, profile.name, case.operator.name))
     and call.install == "pip install torch"
     and not profile.recompiles
-    and case.operator.name not in ("rmsnorm-backward", "matmul")
+    and case.operator.name not in ("rmsnorm-backward", "matmul", "fp8-gemm-block")
 ]
 SIZES = {2: (16, 256), 3: (16, 256, 128), 4: (2, 6, 32, 64), 5: (2, 8, 4, 32, 64), 6: (2, 8, 4, 24, 48, 64)}
 
@@ -177,6 +192,23 @@ def test_a_function_that_only_chooses_is_written_out_without_what_was_not_chosen
     assert written_out(tree, given, "y") == ["with using([Kind.QUICK]):", "    y = double(x, fast=True)"]
     given["kind"] = ast.parse("Kind.SLOW", mode="eval").body
     assert written_out(tree, given, "y")[0] == "x = x.clone()"
+
+
+def test_what_is_made_of_other_inputs_is_no_input_that_a_reader_has_to_find() -> None:
+    call = snippet("rmsnorm-linear", "triton-folded", "rmsnorm-linear")
+    assert call is not None
+    assert call.inputs == ("x", "norm_weight", "weight")
+    plain = snippet("rmsnorm-linear", "torch-eager", "rmsnorm-linear")
+    assert plain is not None
+    assert "fold_norm_weight" not in plain.code, "the two calls take it and do not use it"
+
+
+def test_only_what_is_made_of_inputs_and_of_functions_that_can_be_imported_is_shown() -> None:
+    folds = OPERATORS["rmsnorm-linear"]
+    sizes = replace(folds, inputs=gpu_ceilings.scaled_matmul_inputs)
+    assert list(made_before(folds, ["x", "norm_weight", "weight", "folded"])) == ["folded"]
+    assert made_before(folds, ["x", "weight"]) == {}, "nobody knows which is which"
+    assert made_before(sizes, ["a", "b", "scale_a", "scale_b"]) == {}, "made of sizes and of a device"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Annotated, Any
 
 from lab.verdict.cells import SCOPE
@@ -13,15 +14,28 @@ from lab.website.verdict_words import StatusCount
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class OverLab:
+    """Of the shapes at which a family and the lab were both timed: its time over that of the lab's fastest kernel, by
+    the medians of the two."""
+
+    shapes: int
+    median: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Tally:
     """At how many shapes a family is the best or tied with it, at how many it may be, because it is not shown to be
-    slower, and at how many it was timed. `calls_only`: of those at which it is level, at how many no other rival was
-    timed than PyTorch's own calls."""
+    slower, and at how many it was timed. `level_share`: the first over the last. `calls_only`: of those at which it is
+    level, at how many no other rival was timed than PyTorch's own calls."""
 
     level: int
     calls_only: int
     perhaps: int
     timed: int
+    level_share: float
+    over_lab: Annotated[OverLab | None, "None of the lab's own."] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,9 +91,26 @@ def _tally(family: str, rows: Sequence[Row]) -> Tally:
     """`rows`: those at which it was timed."""
     level = [row for row in rows if row["cells"][family]["call"] in ("best", "tie")]
     return Tally(
-        level=len(level), calls_only=sum(_rivals(row, family) <= PYTORCH_CALLS for row in level),
+        level=len(level), calls_only=sum(has_calls_only(row, family) for row in level),
         perhaps=sum(row["cells"][family]["call"] != "slower" for row in rows), timed=len(rows),
+        level_share=len(level) / len(rows), over_lab=_over_lab(family, rows),
     )  # fmt: skip
+
+
+def _over_lab(family: str, rows: Sequence[Row]) -> OverLab | None:
+    """Of the lab's two the faster one at each shape."""
+    if family.startswith(OWN):
+        return None
+    ours = ((row, [cell["p50_seconds"] for name, cell in row["cells"].items() if name.startswith(OWN)]) for row in rows)
+    ratios = [row["cells"][family]["p50_seconds"] / min(times) for row, times in ours if times]
+    if not ratios:
+        return None
+    return OverLab(shapes=len(ratios), median=median(ratios), least=min(ratios), most=max(ratios))
+
+
+def has_calls_only(row: Row, family: str) -> bool:
+    """Whether its only rivals at a shape are PyTorch's own calls."""
+    return set() < _rivals(row, family) <= PYTORCH_CALLS
 
 
 def _rivals(row: Row, family: str) -> set[str]:

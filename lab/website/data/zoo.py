@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from lab.verdict.judge import Status
-from lab.verdict.standing import BySweep, Spread, Standing, level_of, spread, standing, subjects, worst_first
+from lab.verdict.standing import BySweep, Spread, Standing, bar_of, spread, standing, subjects, worst_first
 from lab.website.data.judged import Judged
 from lab.website.data.typed import DATA_SCHEMA, ByCase, ByScope, Digest, plain_json, taken
 from lab.website.data.zoo_runs import Part, by_run, operator_of
@@ -15,17 +15,19 @@ from lab.website.data.zoo_runs import Part, by_run, operator_of
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShapeOfZoo(Standing):
     """One case in one scope. `ratio` is the best rival's p50 over its subject's: above 1 the subject is the faster one,
-    and from `level` on it counts as level. Both are of the sweeps of one run that measured the two."""
+    and from `bar` on it is as fast as is asked for. Both are of the sweeps of one run that measured the two."""
 
     run: Annotated[str, "The id of that run."]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LevelOfZoo:
-    """Of the operators that are asked for one level together: their cases, as they are counted of each operator."""
+class BarOfZoo:
+    """Of the operators with one bar together: their cases, as they are counted of each operator; at how many ours is
+    within 2 % of the best rival or ahead, and at how many it reaches the bar."""
 
     cases: int
-    reached: Annotated[Mapping[str, int], "By each level that is asked for of any operator, the cases that reach it."]
+    level_cases: int
+    bar_cases: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,10 +36,10 @@ class ScopeOfZoo:
     a rival have a time, and in the counts those too at which its result was wrong."""
 
     cases: ByCase[ShapeOfZoo]
-    proven: Annotated[int, "The cases at which the rules for claims find it level with every rival that has a ratio."]
+    proven: Annotated[int, "The cases at which the rules for claims find it at its bar against all that have a ratio."]
     operators: Annotated[Mapping[str, Spread], "By operator, against the best rival."]
     rivals: Annotated[Mapping[str, Spread], "By rival, against it alone."]
-    by_level: Annotated[Mapping[str, LevelOfZoo], "By the level that is asked for of operators."]
+    by_bar: Annotated[Mapping[str, BarOfZoo], "By the ratio to the best rival that is asked for of operators."]
     all: Spread | None = None
 
 
@@ -56,9 +58,7 @@ class ZooRun:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ZooOfGpu:
     runs: Annotated[Mapping[str, ZooRun], "By run id, the newest first."]
-    levels: Annotated[
-        Mapping[str, float], "By operator, the ratio to the best rival from which on a kernel counts as level with it."
-    ]
+    bars: Annotated[Mapping[str, float], "By operator, the ratio to the best rival that is asked for."]
     shapes: int
     tried: Annotated[int, "The shapes that earlier runs of another source measured too."]
     measured_again: Annotated[int, "The shapes that a later run measured again by the usual protocol."]
@@ -84,7 +84,7 @@ def zoo_data(gpus: Mapping[str, Sequence[Part]]) -> dict[str, Any]:
 def _gpu(parts: Sequence[Part]) -> ZooOfGpu:
     return ZooOfGpu(
         runs={run_id: _run(run) for run_id, run in by_run(parts).items()},
-        levels=levels_of(parts),
+        bars=bars_of(parts),
         shapes=sum(len(part.cases) for part in parts),
         tried=sum(len(part.tried) for part in parts),
         measured_again=sum(len(part.cases) for part in parts if part.again),
@@ -93,9 +93,9 @@ def _gpu(parts: Sequence[Part]) -> ZooOfGpu:
     )
 
 
-def levels_of(parts: Sequence[Part]) -> dict[str, float]:
+def bars_of(parts: Sequence[Part]) -> dict[str, float]:
     """By operator, what is asked for of it."""
-    return {operator_of(part.item): level_of(part.item.plan) for part in parts}
+    return {operator_of(part.item): bar_of(part.item.plan) for part in parts}
 
 
 def _run(parts: Sequence[Part]) -> ZooRun:
@@ -113,13 +113,13 @@ def _scope(parts: Sequence[Part], scope: str) -> ScopeOfZoo:
     against: dict[str, list[Standing]] = {}
     wrong: Counter[str] = Counter()  # by operator and by rival
     for part in parts:
-        held, level = subjects(part.item.plan, scope), level_of(part.item.plan)
+        held, bar = subjects(part.item.plan, scope), bar_of(part.item.plan)
         for name in (operator_of(part.item), *held):
             wrong[name] += sum(_is_wrong(part.item, case.name) for case in part.cases)
         for case, seconds in _times(part, scope):
-            found.setdefault(operator_of(part.item), []).extend(standing(case, scope, seconds, held, level))
+            found.setdefault(operator_of(part.item), []).extend(standing(case, scope, seconds, held, bar))
             for rival, subject in held.items():
-                against.setdefault(rival, []).extend(standing(case, scope, seconds, {rival: subject}, level))
+                against.setdefault(rival, []).extend(standing(case, scope, seconds, {rival: subject}, bar))
     every = worst_first(one for standings in found.values() for one in standings)
     runs = {case.name: part.run_id for part in parts for case in part.cases}
     operators = {op: spread(standings, wrong[op]) for op, standings in found.items() if standings}
@@ -127,24 +127,21 @@ def _scope(parts: Sequence[Part], scope: str) -> ScopeOfZoo:
         cases={each.case: taken(ShapeOfZoo, each, run=runs[each.case]) for each in every},
         proven=sum(_is_proven(part.item, case.name, scope) for part in parts for case in part.cases),
         operators=operators,
-        by_level=_by_level(levels_of(parts), operators, every),
+        by_bar=_by_bar(bars_of(parts), operators),
         rivals={rival: spread(against[rival], wrong[rival]) for rival in sorted(against) if against[rival]},
         all=spread(every, sum(wrong[op] for op in found)) if every else None,
     )
 
 
-def _by_level(
-    levels: Mapping[str, float], operators: Mapping[str, Spread], standings: Sequence[Standing]
-) -> dict[str, LevelOfZoo]:
-    distinct = dict.fromkeys(levels.values())
+def _by_bar(bars: Mapping[str, float], operators: Mapping[str, Spread]) -> dict[str, BarOfZoo]:
+    of_bar = {bar: [told for operator, told in operators.items() if bars[operator] == bar] for bar in bars.values()}
     return {
-        str(own): LevelOfZoo(
-            cases=sum(told.cases for operator, told in operators.items() if levels[operator] == own),
-            reached={
-                str(level): sum(one.ratio >= level for one in standings if one.level == own) for level in distinct
-            },
+        str(bar): BarOfZoo(
+            cases=sum(told.cases for told in alike),
+            level_cases=sum(told.level_cases for told in alike),
+            bar_cases=sum(told.bar_cases for told in alike),
         )
-        for own in distinct
+        for bar, alike in of_bar.items()
     }
 
 

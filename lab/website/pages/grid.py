@@ -10,12 +10,14 @@ from lab.definition.families import heading, in_order
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import experiment_folder, verdict_folder
-from lab.website.data.overview import Shapes
+from lab.website.data.overview import PYTORCH_CALLS, Shapes, has_calls_only
 from lab.website.data.winners import CPU, MODES, Row
-from lab.website.figure import DataView, Sentence, joined, sentence
+from lab.website.figure import DataView, sentence
 from lab.website.pages.clock_notes import HOST_WENT_ON
-from lab.website.pages.labels import CPU_MODE_TITLES, DTYPES, MODE_TITLES, MODES_WITHIN, axes, operator_title
+from lab.website.pages.grid_standings import calls_only, leader_in_other_modes, standings, summary
+from lab.website.pages.labels import CPU_MODE_TITLES, DTYPES, MODE_TITLES, axes, listed, operator_title
 from lab.website.pages.pooled_verdicts import NO_TRUST, TRUST
+from lab.website.pages.snippet import snippet
 from lab.website.table import Link, Words
 
 HEADINGS = (
@@ -24,7 +26,6 @@ HEADINGS = (
 )  # fmt: skip
 # What readers also call an operator with this in its name.
 ALSO = {"attention": "flash", "decode-attention": "kv cache", "attention-chunk": "kv cache"}
-MOST_TOLD = 5  # families that lead a table
 BARS = 10  # lengths of the bar under a time
 
 
@@ -53,6 +54,8 @@ def grid_view(data: Mapping[str, Any], shown: Mapping[str, str], trust: Mapping[
         gpus=list(shapes), modes=[mode_titles(shapes)[mode] for mode in modes], on_cpu=_only_cpu(shapes),
         dtypes=[DTYPES.get(name, name) for name in dtypes], boards=boards,
         newer=any("newer" in row for row in rows_of(shapes)),
+        few=any(_few(row) for row in rows_of(shapes)),
+        made=any(_made(row) for row in rows_of(shapes)),
     )  # fmt: skip
 
 
@@ -98,11 +101,13 @@ def _board(view: DataView, gpu: str, mode: str, shown: Mapping[str, str], dtypes
     for case, row in cases.items():
         groups.setdefault(row["op"], []).append(_row(row, families, at_shapes.at(case), shown, dtypes))
     ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), operator_title(pair[0]).lower()))
+    tallies = view.at("tallies", gpu)
     return {
         "families": [heading(each) for each in families],
-        "tally": _tally(view.at("tallies", gpu, mode)),
-        "calls_only": _calls_only(view.at("tallies", gpu, mode)),
-        "other_modes": _leader_in_other_modes(view.at("tallies", gpu), mode),
+        "summary": summary(tallies.at(mode), mode),
+        "standings": standings(tallies.at(mode), f"How often each is fastest, {gpu}, {mode_titles([gpu])[mode]}"),
+        "calls_only": calls_only(tallies.at(mode)),
+        "other_modes": leader_in_other_modes(tallies, mode),
         "groups": [
             View(
                 words=_words(op),
@@ -128,51 +133,25 @@ def _words(op: str) -> str:
     return " ".join((op, *(also for name, also in ALSO.items() if name in op)))
 
 
-def _leading(tallies: DataView) -> list[str]:
-    """The families, those first that are level most often."""
-    found: Mapping[str, Mapping[str, int]] = tallies.value() or {}
-    return sorted(found, key=lambda family: (-found[family]["level"], -found[family]["perhaps"]))
-
-
-def _counts(tally: DataView) -> Sentence:
-    """'43, perhaps 71, of 80'."""
-    doubt = tally.value("perhaps") > tally.value("level")
-    return sentence(tally, "{level}, perhaps {perhaps}, of {timed}" if doubt else "{level} of {timed}")
-
-
-def _tally(tallies: DataView) -> Sentence:
-    """'lab (Triton) 43, perhaps 71, of 80': of those who are the best or tied with it most often."""
-    told = ((f"{heading(family)} ", *_counts(tallies.at(family))) for family in _leading(tallies)[:MOST_TOLD])
-    return joined(told, "; ")
-
-
-def _calls_only(tallies: DataView) -> Sentence:
-    """'At 15 of these 77 no other rival than PyTorch's own calls was timed.' Of the family that leads."""
-    leading = _leading(tallies)
-    if not leading or not tallies.value(leading[0], "calls_only"):
-        return ()
-    at = tallies.at(leading[0])
-    rest = " of the {level} of {name} no other rival was timed than PyTorch's own calls."
-    return sentence(at, "At {calls_only}" + rest.replace("{name}", heading(leading[0])))
-
-
-def _leader_in_other_modes(by_mode: DataView, mode: str) -> Sentence:
-    """How the family that leads in one call mode does in the others: 'lab (Triton) in a CUDA graph 40 of 80; called
-    eagerly 2 of 33.' Else the table that is shown first would hide that eager calls are seldom won."""
-    if not (leading := _leading(by_mode.at(mode))):
-        return ()
-    others = [each for each in by_mode.value() if each != mode and leading[0] in by_mode.value(each)]
-    told = ((f"{MODES_WITHIN[other]} ", *_counts(by_mode.at(other, leading[0]))) for other in others)
-    return (f"{heading(leading[0])} ", *joined(told, "; "), ".") if others else ()
-
-
 def _row(row: Row, families: Sequence[str], view: DataView, shown: Mapping[str, str], dtypes: Sequence[str]) -> View:
     return View(
         shape=shape_text(row), sizes=row["shape"],
         dtype=DTYPES.get(row["dtype"], row["dtype"]), d=dtypes.index(row["dtype"]) + 1,
-        href=row_page(row, shown), at=f"{view.place}/cells/", newer=_newer(row),
+        href=row_page(row, shown), at=f"{view.place}/cells/", newer=_newer(row), few=_few(row), made=_made(row),
         cells=[_cell(row["cells"].get(each), view.at("cells", each)) for each in families],
     )  # fmt: skip
+
+
+def _few(row: Row) -> str:
+    """The mark of a row whose winner was timed beside PyTorch's own calls alone: 'best' says less there."""
+    best = row["best"]
+    return "only rival: PyTorch's calls" if best not in PYTORCH_CALLS and has_calls_only(row, best) else ""
+
+
+def _made(row: Row) -> str:
+    """The mark of a row whose winner is given what is made once, before the calls: making it is not in its time."""
+    found = snippet(row["experiment"], row["cells"][row["best"]]["profile"], row["op"])
+    return f"best: {listed(found.made)} made beforehand" if found and found.made else ""
 
 
 def _newer(row: Row) -> View | None:

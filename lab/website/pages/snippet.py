@@ -33,6 +33,7 @@ from lab.website.pages.authored import (
     tree_of,
 )
 from lab.website.pages.call_inputs import comment, input_names
+from lab.website.pages.made_before import made_before, with_made
 from lab.website.pages.written_out import passed_on, written_out
 
 # The name that is imported → what pip installs.
@@ -41,18 +42,20 @@ TORCH = "pip install torch"
 CHECKOUT = "pip install -e ."  # in a checkout of this repository
 RESULT = "y"
 MOST_LINES = 4  # of a function that is shown whole
-READS = ("snippet", "authored", "call_inputs", "written_out", "labels")  # what a snippet is made by
+READS = ("snippet", "authored", "call_inputs", "made_before", "written_out", "labels")  # what a snippet is made by
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 OPTIONS = re.compile(r"torch\.compile\([^,()]+((?:, *\w+=[^,()]+)*)\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """`inputs`: the names that the code uses and does not make."""
+    """`inputs`: the names that the code uses and does not make; `made`: those of inputs that it makes of the others,
+    once, before the calls that were timed."""
 
     install: str
     code: str
     inputs: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:
@@ -86,16 +89,20 @@ def _snippets() -> dict[tuple[str, str, str], Snippet]:
 
 def _made_now() -> Iterator[tuple[tuple[str, str, str], Snippet]]:
     for experiment in sound_experiments():
-        names = {
-            case.operator.name: input_names(case) for case in {c.operator.name: c for c in experiment.cases}.values()
-        }
+        cases = {case.operator.name: case for case in experiment.cases}
+        names = {op: input_names(case) for op, case in cases.items()}
+        made = {op: made_before(case.operator, names[op]) for op, case in cases.items()}
         for profile in experiment.profiles:
             for op in profile.implementations:
                 given = names.get(op, [])
                 if (code := _code(profile, op, given)) and _is_whole(code, given):
+                    lines = made.get(op, {})
+                    code = with_made(code, _unmade(code, given), lines)
+                    once = tuple(name for name in given if name in lines and lines[name][-1] in code)
+                    given = [name for name in given if name not in once]
                     yield (
                         (experiment.name, profile.name, op),
-                        Snippet(_install(profile, code), code, _unmade(code, given)),
+                        Snippet(_install(profile, code), code, _unmade(code, given), once),
                     )
 
 

@@ -83,6 +83,13 @@ class _Chosen(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         return ast.Constant(True) if node.attr == "is_cuda" else self.generic_visit(node)
 
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        made: Any = self.generic_visit(node)
+        match made:
+            case ast.UnaryOp(op=ast.Not(), operand=ast.Constant(value=taken)):
+                return ast.Constant(not taken)
+        return made  # type: ignore[no-any-return]
+
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         made: Any = self.generic_visit(node)
         match made.test:
