@@ -73,3 +73,27 @@ def test_the_front_page_answers_without_the_word_that_nothing_has(browser, serve
         assert seen.page.locator(".answer h2").first.inner_text().startswith("RMSNorm 4096×4096 fp16")
         link = seen.page.locator("#found-count a").get_attribute("href")
         assert link.endswith("/search/index.html?q=llama%204096x4096%20rmsnorm%20fp16%20h100")
+
+
+@pytest.mark.parametrize(
+    ("typed", "headed"),
+    [
+        ("decoding attention", "Decode attention "), ("rms norm 4096 x 4096 half", "RMSNorm 4096×4096 fp16"),
+        ("llama 4096x14336 swiglu", "SwiGLU 4096×14336 "),
+        ("layer norm 4096 × 4096 float16", "LayerNorm 4096×4096 fp16"),
+    ],
+)  # fmt: skip
+def test_the_published_front_page_answers_what_readers_ask(browser, published, typed, headed):
+    with reader(browser) as seen:
+        seen.open(f"{published}/index.html")
+        seen.page.fill("#query", typed)
+        seen.page.locator(".answer h2", has_text=headed).first.wait_for()
+
+
+def test_the_published_front_page_shows_float8_matmuls_as_products(browser, published):
+    with reader(browser) as seen:
+        seen.open(f"{published}/index.html")
+        told(seen, "fp8 products", " shapes fit.")
+        seen.page.wait_for_url("**?q=fp8*")
+        assert all(text.startswith("FP8 matmul") for text in found(seen, "index.html"))
+        assert len(found(seen, "index.html")) > 1
