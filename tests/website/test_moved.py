@@ -42,7 +42,7 @@ def test_a_verdict_on_bytes_has_their_ratio_and_bounds_where_they_are_not_sure()
     least, twice = page.claims
     assert least.measure == twice.measure == "traffic"
     (row,) = twice.rows
-    assert [plain(cell) for cell in row.cells[1:3]] == ["3.00×", "–"]
+    assert [plain(cell) for cell in row.cells[1:3]] == ["3.00× bytes that the other moved / its own", "–"]
     call = row.cells[3][0]
     assert isinstance(call, VerdictChip)
     assert (call.status, call.mark) == ("supported", "one pass")

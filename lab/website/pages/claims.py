@@ -119,7 +119,7 @@ def verdict_cells(
     marks = ", ".join(part for part in (verdict["mark"], "CPU evidence" if shown.on_cpu else "") if part)
     chip = VerdictChip(verdict["status"], marks, verdict["reason"], case_word(verdict, claim.measure))
     return (
-        (view.figure(*path, "ratio"), below(ratio_of(claim))) if of_bytes else (view.ratio(*path),),
+        (ratio := view.figure(*path, "ratio"), below(ratio and ratio_of(claim))) if of_bytes else (view.ratio(*path),),
         (_bounds(view, *path) if of_bytes else view.interval(*path), below(*pooled)),
         (chip, below(verdict["reason"], *spoiled_because(case, verdict, view))),
     )
