@@ -124,6 +124,9 @@ def test_from_nothing_to_a_published_page_and_a_red_gate(place: OwnProject) -> N
     front = (place.project / "site" / "index.html").read_text()
     assert "Which implementation is fastest at your shape" in front
     assert "No run has been published" not in front
+    assert "FA4" not in front
+    assert "“lab” is this repository" not in front  # nothing here is the lab's
+    assert "benchmark projects" not in (place.project / "site" / "methods" / "index.html").read_text()
     assert "0 differences" in place.lab("verify").replace("no differences", "0 differences")
 
     # How a real run is judged depends on how busy this machine is; these two runs never happened.

@@ -98,11 +98,11 @@ def test_a_rival_is_compared_over_the_sweeps_that_measured_both(site: Path) -> N
 
 def test_the_page_says_it_draws_it_and_lists_the_worst_first(site: Path) -> None:
     page = Page(site / "zoo" / "index.html")
-    assert "level with the best rival or ahead at 7 of 8 shapes, with nothing cached at 7 of 8." in page.text
+    assert "level with the best rival or ahead at 7 of 8 shapes, with a cold cache at 7 of 8." in page.text
     assert (
-        "find it at its bar against every rival at 3 of 8 shapes in graphs and 3 of 8 with nothing cached." in page.text
+        "find it at its bar against every rival at 3 of 8 shapes in graphs and 3 of 8 with a cold cache." in page.text
     )
-    assert "is missed by Softmax with nothing cached and in CUDA graphs." in page.text
+    assert "is missed by Softmax with a cold cache and in CUDA graphs." in page.text
     assert "--experiment zoo-softmax-4 zoo-rmsnorm-4 --sweeps 5" in page.text
     assert "lab zoo softmax rmsnorm --sample 4 --sweeps 5" in page.text
     assert page.text.count("A screening takes fewer samples") == 1  # of one GPU
@@ -317,8 +317,8 @@ def test_each_operator_has_a_bar_of_its_own_and_level_is_the_same_for_all(tmp_pa
     assert "our result was wrong by the check" not in text
     assert "“level” is 0.98 or more. An operator's bar, the ratio that it is asked for, is 0.98 (Matmul: 0.9)." in text
     assert (
-        "at 3 of 4 shapes of other operators than Matmul, with nothing cached at 3 of 4. Matmul is so at 0 of 4 in "
-        "graphs and 0 of 4 with nothing cached, and reaches its own, lower bar of 0.9 at 4 of 4 and 4 of 4." in text
+        "at 3 of 4 shapes of other operators than Matmul, with a cold cache at 3 of 4. Matmul is so at 0 of 4 in "
+        "graphs and 0 of 4 with a cold cache, and reaches its own, lower bar of 0.9 at 4 of 4 and 4 of 4." in text
     )
     assert "a ratio near the bar may lie on its other side." in text
     assert text.count("At its bar") == 4, "in the tables by operator and by rival"

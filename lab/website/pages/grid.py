@@ -10,7 +10,7 @@ from lab.definition.families import heading, in_order
 from lab.verdict.cells import SCOPE
 from lab.website import format
 from lab.website.addresses import experiment_folder, verdict_folder
-from lab.website.data.overview import PYTORCH_CALLS, Shapes, has_calls_only
+from lab.website.data.overview import OWN, PYTORCH_CALLS, Shapes, has_calls_only
 from lab.website.data.winners import CPU, MODES, Row
 from lab.website.figure import DataView, sentence
 from lab.website.pages.clock_notes import HOST_WENT_ON
@@ -56,6 +56,8 @@ def grid_view(data: Mapping[str, Any], shown: Mapping[str, str], trust: Mapping[
         newer=any("newer" in row for row in rows_of(shapes)),
         few=any(_few(row) for row in rows_of(shapes)),
         made=any(_made(row) for row in rows_of(shapes)),
+        own=any(family.startswith(OWN) for row in rows_of(shapes) for family in row["cells"]),
+        fa4=any("fa4" in row["cells"] for row in rows_of(shapes)),
     )  # fmt: skip
 
 
