@@ -26,6 +26,7 @@ from lab.terminal import printable
 
 ZOO = "zoo-"  # how the names of its samples begin
 TITLES, AXES = "titles.json", "axes.json"
+PLACES = "sys-path.json"  # beside what is handed over: where modules were found by who handed it over
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +230,8 @@ def handed_over(names: Sequence[str]) -> Experiment | None:
         return None
     if (folder := project().experiments).is_dir():
         load_folder(folder)  # else a package of this name that lies elsewhere would be taken for it
+    places = json.loads(Path(path).with_name(PLACES).read_bytes())
+    sys.path += [place for place in places if place not in sys.path]  # pytest adds the folder of a test's file
     experiment: Experiment = pickle.loads(Path(path).read_bytes())
     return experiment if list(names) == [experiment.name] else None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.definition.catalogue import PLACES
 from lab.evidence.source import HANDED_OVER, ROOT, child_environment
 
 SOUND = """\
@@ -188,6 +189,7 @@ def test_what_a_test_hands_over_is_of_the_project_also_where_another_folder_has_
     write += "open(sys.argv[1], 'wb').write(cloudpickle.dumps(choose(['doubling'])[0]))"
     read = "from lab.definition.catalogue import choose_experiments as choose; print(choose(['doubling'])[0].name)"
     handed = root / "handed"
+    (root / PLACES).write_text("[]")
     for program, more in ((write, {}), (read, {HANDED_OVER: str(handed)})):
         done = subprocess.run(
             [sys.executable, "-c", program, str(handed)], capture_output=True, text=True, check=False, cwd=root,
@@ -195,3 +197,22 @@ def test_what_a_test_hands_over_is_of_the_project_also_where_another_folder_has_
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
     assert done.stdout == "doubling\n"
+
+
+def test_what_a_test_in_a_folder_of_tests_hands_over_is_found_by_who_measures_it(root: Path) -> None:
+    """pytest puts the folder of the test's file on sys.path."""
+    (root / "tests").mkdir()
+    (root / "tests" / "test_doubling.py").write_text(NAMED)
+    read = "from lab.definition.catalogue import choose_experiments as choose; print(choose(['doubling'])[0].name)"
+    program = (
+        "import subprocess, sys; sys.path.insert(0, 'tests'); import test_doubling\n"
+        "from lab.evidence.source import child_environment\n"
+        "from lab.notebook import _handed_over\n"
+        "with _handed_over(test_doubling.mine.definition()):\n"
+        f"    subprocess.run([sys.executable, '-P', '-c', {read!r}], env=child_environment(), check=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=root,
+        env=child_environment() | {"LAB_PROJECT": str(root)},
+    )  # fmt: skip
+    assert done.stdout == "doubling\n", done.stderr
