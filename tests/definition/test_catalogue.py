@@ -29,6 +29,7 @@ BROKEN = {
         "No module named 'sound'; it lies in the folder of experiments: import experiments.sound",
     ),
     "a program that exits": ("import sys\n\nsys.exit(7)\n", "broken.py, line 3: SystemExit: 7"),
+    "a program that exits at once": ("import os\n\nos._exit(0)\n", "broken.py, line 3: SystemExit: os._exit(0)"),
     "a mistake of the lab's": (SOUND.format(name="Broken"), "experiment: 'Broken' is not a plain slug"),
     "one variable for two": (
         SOUND.format(name="lost") + SOUND.format(name="broken"),
@@ -77,13 +78,14 @@ def test_an_experiment_beside_what_is_broken_is_shown_with_a_warning(root: Path,
     assert message in shown.said
 
 
+@pytest.mark.parametrize("text", ["import nowhere\n", "__import__('os')._exit(0)\n"])
 @pytest.mark.parametrize("command", [("check", "doubling"), ("plan", "--device", "cpu", "--experiment", "doubling")])
-def test_it_is_checked_and_planned_too(root: Path, command: tuple[str, ...]) -> None:
-    (root / "experiments" / "broken.py").write_text("import nowhere\n")
+def test_it_is_checked_and_planned_too(root: Path, command: tuple[str, ...], text: str) -> None:
+    (root / "experiments" / "broken.py").write_text(text)
     done = Outcome(root, *command)
     assert done.status == 0
     assert "doubling-4x8-float32" in done.output
-    assert done.said.count("broken.py, line 1: ModuleNotFoundError") == 1
+    assert done.said.count("broken.py, line 1: ") == 1
 
 
 def test_it_is_measured_and_has_a_preview_too(root: Path) -> None:
@@ -116,6 +118,14 @@ def test_what_is_asked_of_all_experiments_is_refused(root: Path, command: tuple[
     assert "broken.py, line 1: ModuleNotFoundError" in refused.said
 
 
+@pytest.mark.parametrize("command", ["check", "build"])
+def test_a_file_that_exits_at_once_does_not_end_a_command_as_if_it_had_succeeded(root: Path, command: str) -> None:
+    (root / "experiments" / "broken.py").write_text("import os\nos._exit(0)\n")
+    refused = Outcome(root, command)
+    assert refused.status == 2
+    assert "broken.py, line 2: SystemExit: os._exit(0)" in refused.said
+
+
 @pytest.mark.parametrize(
     ("text", "name", "message"),
     [
@@ -134,6 +144,22 @@ def test_what_is_asked_for_and_may_be_broken_is_refused(root: Path, text: str, n
     refused = Outcome(root, "list", name)
     assert (refused.status, refused.output) == (2, "")
     assert re.search(message, refused.said), refused.said
+
+
+def test_a_file_that_forks_and_keeps_the_way_to_exit_at_once_has_it_as_ever(root: Path) -> None:
+    (root / "experiments" / "forks.py").write_text(
+        "import os\nfrom os import _exit\nif not (child := os.fork()):\n    os._exit(7)\n"
+        "code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])\n"
+    )
+    program = (
+        "import os; real = os._exit\nfrom lab.definition.loading import load_folder\nfrom pathlib import Path\n"
+        "forks, _ = load_folder(Path('experiments').resolve()).modules\n"
+        "assert (os._exit, forks.code) == (real, 7)\nforks._exit(5)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=root, env=child_environment()
+    )
+    assert done.returncode == 5, done.stderr
 
 
 @pytest.mark.parametrize("kept", ["[make('one'), make('two')]", "{'a': make('one'), 'b': make('two')}"])
