@@ -118,6 +118,14 @@ def test_what_is_asked_of_all_experiments_is_refused(root: Path, command: tuple[
     assert "broken.py, line 1: ModuleNotFoundError" in refused.said
 
 
+@pytest.mark.parametrize("command", [("check",), ("list",), ("plan",), ("plan", "--experiment", "all")], ids=" ".join)
+def test_a_project_without_an_experiment_is_told_so(root: Path, command: tuple[str, ...]) -> None:
+    (root / "experiments" / "sound.py").write_text("# none yet\n")
+    refused = Outcome(root, *command)
+    assert (refused.status, refused.output) == (2, "")
+    assert refused.said == f"lab: {root / 'experiments'}: defines no experiment yet\n"
+
+
 @pytest.mark.parametrize("command", ["check", "build"])
 def test_a_file_that_exits_at_once_does_not_end_a_command_as_if_it_had_succeeded(root: Path, command: str) -> None:
     (root / "experiments" / "broken.py").write_text("import os\nos._exit(0)\n")
