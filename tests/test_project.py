@@ -87,6 +87,12 @@ def test_a_project_is_started_once_and_nothing_of_it_is_written_over(tmp_path: P
     assert (tmp_path / ".gitignore").read_text().count("/runs/") == 1
 
 
+def test_the_example_is_written_to_the_folder_that_the_settings_name(mine: Path) -> None:
+    list(start_project(mine))
+    assert (mine / "bench" / "gelu.py").is_file()
+    assert not (mine / "experiments").exists()
+
+
 def test_the_measured_source_of_a_project_is_all_of_its_code_and_the_installed_lab(
     mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
