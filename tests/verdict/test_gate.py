@@ -149,6 +149,8 @@ def test_a_verdict_can_be_required(
 ) -> None:
     monkeypatch.setenv("LAB_RUNS", str(tmp_path))
     run_of(tmp_path, "slow", slower=3.0)
-    assert main(["judge", "slow"]) == 0
-    assert main(["judge", "slow", "--require", "not-refuted"]) == 1
-    assert "is refuted, and not-refuted is required" in capsys.readouterr().err
+    run_of(tmp_path, "wrong", outcomes={"triton-fused-rmsnorm": ("wrong", "off by one")})
+    for run, status in (("slow", "refuted"), ("wrong", "rejected")):
+        assert main(["judge", run]) == 0
+        assert main(["judge", run, "--require", "not-refuted"]) == 1
+        assert f"is {status}, and not-refuted is required" in capsys.readouterr().err
