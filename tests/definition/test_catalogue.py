@@ -118,6 +118,30 @@ def test_what_is_asked_of_all_experiments_is_refused(root: Path, command: tuple[
     assert "broken.py, line 1: ModuleNotFoundError" in refused.said
 
 
+def left_out(done: Outcome) -> list[str]:
+    assert done.status == 0, done.said
+    return [line for line in (done.output + done.said).splitlines() if line.startswith("not in this run: ")]
+
+
+def test_a_plan_and_a_run_begin_with_what_is_left_out_as_none_was_named(root: Path) -> None:
+    for number in range(7):
+        (root / "experiments" / f"{number}.py").write_text(SOUND.format(name=f"number-{number}"))
+    line = "not in this run: number-1, number-2, number-3, number-4, number-5 and 2 more"
+    line += "; --experiment all takes every experiment"
+    how = ("--device", "cpu", "--sweeps", "1")
+    planned = Outcome(root, "plan", *how)
+    assert (planned.output.splitlines()[0], left_out(planned)) == (line, [line])
+    assert left_out(Outcome(root, "plan", *how, "--experiment", "doubling")) == []
+    assert left_out(Outcome(root, "plan", *how, "--experiment", "all")) == []
+    ran = Outcome(root, "run", "--run-id", "first", *how)
+    assert (ran.said.splitlines()[0], left_out(ran)) == (line, [line])
+    assert left_out(Outcome(root, "benchmark", "--run-id", "second", *how)) == [line]
+
+
+def test_the_help_names_no_experiment_that_another_project_lacks(root: Path) -> None:
+    assert "normalization-fusion" not in Outcome(root, "benchmark", "--help").output
+
+
 @pytest.mark.parametrize("command", [("check",), ("list",), ("plan",), ("plan", "--experiment", "all")], ids=" ".join)
 def test_a_project_without_an_experiment_is_told_so(root: Path, command: tuple[str, ...]) -> None:
     (root / "experiments" / "sound.py").write_text("# none yet\n")
