@@ -38,7 +38,7 @@ def check(experiments: Sequence[Experiment], device: str) -> Iterator[CheckResul
 
 
 def cells(experiments: Sequence[Experiment]) -> Iterator[tuple[Experiment, Case, Profile]]:
-    """Each operator and dtype of an experiment once, at a tiny shape, with every profile that has it."""
+    """Each operator, dtype and number of dimensions of an experiment once, at a tiny shape, with all its profiles."""
     for experiment in experiments:
         for case in _distinct(experiment.cases):
             for profile in experiment.profiles:
@@ -68,10 +68,10 @@ def tiny(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _distinct(cases: Sequence[Case]) -> list[Case]:
-    small_cases: dict[tuple[str, str], Case] = {}
+    small_cases: dict[tuple[str, str, int], Case] = {}
     for case in cases:
         small = replace(case, shape=tiny(case.shape))
-        small_cases.setdefault((small.operator.name, small.dtype), small)
+        small_cases.setdefault((small.operator.name, small.dtype, len(small.shape)), small)
     return list(small_cases.values())
 
 

@@ -13,6 +13,7 @@ WORDS = {
     Outcome.CANNOT_TELL: "cannot tell",
     Outcome.FINE: "not slower",
 }
+WRONG = "wrong"  # or failed: there is no time to compare
 ANSWERS = {
     Outcome.REGRESSION: "a regression",
     Outcome.CANNOT_TELL: "the runs cannot tell",
@@ -27,7 +28,7 @@ def describe_gate(older: RunResult, newer: RunResult, compared: Sequence[Compare
         yield from (f"  {line}" for line in _nothing_compared(older))
     for each in compared:
         place = f"{each.case}  {each.subject} against {each.baseline}, {each.scope}"
-        parts = (WORDS[each.outcome], _change(each), each.reason)
+        parts = (_word(each), _change(each), each.reason)
         yield f"  {place}: {'  '.join(part for part in parts if part)}"
 
 
@@ -77,7 +78,11 @@ def _ratio(speedup: Speedup | None) -> str:
 
 
 def _answer(each: Compared) -> str:
-    return ": ".join(filter(None, (WORDS[each.outcome], each.reason)))
+    return ": ".join(filter(None, (_word(each), each.reason)))
+
+
+def _word(each: Compared) -> str:
+    return WRONG if each.outcome is Outcome.REGRESSION and each.change is None else WORDS[each.outcome]
 
 
 def _change(each: Compared) -> str:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.commands.runs import directory_of
+from lab.definition.catalogue import PLACES
 from lab.definition.experiment import Experiment
 from lab.definition.plan import Protocol
 from lab.definition.short import Draft
@@ -133,11 +136,12 @@ def measure(
 
 @contextmanager
 def _handed_over(experiment: Experiment) -> Iterator[None]:
-    """The processes that measure find the experiment in a file; lab.definition.handed_over reads it."""
+    """The processes that measure find the experiment in a file; lab.definition.catalogue reads it."""
     pickler = _package("cloudpickle")
     with tempfile.TemporaryDirectory(prefix="lab-handed-over-") as folder:
         path = Path(folder) / "experiment.pickle"
-        path.write_bytes(pickler.dumps(experiment))
+        path.write_bytes(pickler.dumps(experiment))  # by whose digest runs are told to be repeats: so PLACES is apart
+        path.with_name(PLACES).write_text(json.dumps([os.path.abspath(place) for place in sys.path]))
         os.environ[VARIABLE] = str(path)
         try:
             yield

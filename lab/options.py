@@ -33,8 +33,8 @@ def add_plan_options(sub: argparse.ArgumentParser, run_id: str | None = None) ->
     )  # fmt: skip
     sub.add_argument(
         "--experiment", nargs="+", action="extend", metavar="NAME",
-        help="experiments to measure, or 'all' but the lab's tests of itself (default: one for a first look, on a GPU "
-        "normalization-fusion, on a CPU cpu-fused-calls); a GPU's ceilings come with them",
+        help="experiments to measure, or 'all' but the lab's tests of itself (default: the project's first, on a CPU "
+        "the first of those that are for_cpu, if there are any); a GPU's ceilings, if it has them, come along",
     )  # fmt: skip
     sub.add_argument(
         "--with-profiling", nargs="?", const=METRIC_SETS[0], choices=METRIC_SETS, metavar="chosen|full",

@@ -89,6 +89,11 @@ def project() -> Project:
     return _project_above(Path(named).absolute() if named else Path.cwd(), bool(named))
 
 
+def settings_of(folder: Path) -> Settings:
+    """Those that the folder's own file gives, or else the usual ones. DefinitionError where it cannot be read."""
+    return _settings(_section(folder) or {}, folder / FILE)
+
+
 def is_checkout() -> bool:
     """Whether this lab runs from its own repository, and not from an installed package."""
     return _section(CODE) is not None

@@ -90,6 +90,22 @@ def test_a_tiny_shape_is_of_the_same_kind(shape: tuple[int, ...]) -> None:
     assert all(1 <= a <= b for a, b in zip(small, shape, strict=True))
 
 
+def test_each_number_of_dimensions_and_dtype_is_checked() -> None:
+    draft = lab.experiment(
+        "doubling", shapes=[(64, 1024), (128,), (256,)], dtypes=["float32", "float16"],
+        reference=lambda x: 2 * x.double(),
+    )  # fmt: skip
+    draft.profile("plain", lambda x: x + x, baseline=True)
+    draft.profile("of-rows", lambda x: x * 2 if x.ndim > 1 else x * 3)
+    draft.claim("of-rows")
+    results = list(check([draft.definition()], "cpu"))
+    assert len(results) == 8
+    assert {(each.case, each.outcome) for each in results if each.profile == "of-rows"} == {
+        ("doubling-64x64-float32", "right"), ("doubling-64x64-float16", "right"),
+        ("doubling-128-float32", "wrong"), ("doubling-128-float16", "wrong"),
+    }  # fmt: skip
+
+
 def test_the_command_checks_an_experiment_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "cpu-fused-calls"]) == 0
     lines = capsys.readouterr().out.splitlines()

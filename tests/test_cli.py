@@ -143,13 +143,25 @@ def test_cuda_where_there_is_none(
 @pytest.mark.parametrize(
     "arguments", [[], ["fly"], ["run"], ["plan", "--run-id", "try", "--device", "tpu"], ["judge"]], ids=" ".join
 )
-def test_what_is_no_command_is_answered_with_the_usage(
+def test_what_is_no_command_is_answered_with_a_sentence_and_where_more_is_told(
     capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     with pytest.raises(SystemExit) as end:
         main(arguments)
     assert end.value.code == 2
-    assert "usage: lab" in capsys.readouterr().err
+    sentence, more = capsys.readouterr().err.splitlines()
+    assert sentence.startswith("lab")
+    assert "'validity'" not in sentence  # nor any other of 23 commands
+    assert more.endswith(" --help shows all options" if arguments not in ([], ["fly"]) else "the options of one")
+
+
+def test_a_command_that_is_nearly_right_is_answered_with_that_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["chek"])
+    assert capsys.readouterr().err.splitlines() == [
+        "lab: no command 'chek'; did you mean 'check'?",
+        "lab --help shows all commands, lab COMMAND --help the options of one",
+    ]
 
 
 @pytest.mark.parametrize(

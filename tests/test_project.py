@@ -1,11 +1,14 @@
 """Which project the lab works for, and where everything of it lies."""
 
 import os
+import re
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
+import yaml
 
 from lab.cli import main
 from lab.errors import DefinitionError
@@ -85,6 +88,45 @@ def test_a_project_is_started_once_and_nothing_of_it_is_written_over(tmp_path: P
     assert (tmp_path / "pyproject.toml").read_text() == settings
     assert (tmp_path / "experiments" / "gelu.py").read_text() == "# mine\n"
     assert (tmp_path / ".gitignore").read_text().count("/runs/") == 1
+
+
+def test_the_example_is_written_to_the_folder_that_the_settings_name(mine: Path) -> None:
+    list(start_project(mine))
+    assert (mine / "bench" / "gelu.py").is_file()
+    assert not (mine / "experiments").exists()
+
+
+@pytest.mark.parametrize(
+    ("workflow", "statuses", "status"),
+    [
+        ("plain_runner.yml", {}, 0),
+        ("plain_runner.yml", {"judge": 1}, 1),
+        ("gpu_runner.yml", {}, 0),
+        ("gpu_runner.yml", {"compare": 3}, 0),
+        ("gpu_runner.yml", {"compare": 1}, 1),
+        ("gpu_runner.yml", {"judge": 1}, 1),
+    ],
+)
+def test_the_workflows_measure_all_and_fail_where_a_result_is_wrong(
+    tmp_path: Path, workflow: str, statuses: dict[str, int], status: int
+) -> None:
+    """With a lab that measures nothing, and ends with these statuses."""
+    (job,) = yaml.safe_load(files("lab.starter").joinpath(workflow).read_text())["jobs"].values()
+    script = "\n".join(step["run"] for step in job["steps"] if "lab " in step.get("run", ""))
+    endings = "".join(f"{command}) exit {code};; " for command, code in statuses.items())
+    for name, program in (("lab", f'echo "lab $@"; case $1 in {endings}esac'), ("git", "")):
+        (tmp_path / name).write_text(f"#!/bin/bash\n{program}\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-e", "-c", re.sub(r"\$\{\{.*?\}\}", "7", script)],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == status, done.stderr
+    measured = [line for line in done.stdout.splitlines() if line.startswith(("lab run", "lab benchmark"))]
+    assert measured
+    assert all(line.endswith(" --experiment all") for line in measured)
+    judged = "ci-7" if workflow == "plain_runner.yml" else "change"
+    assert f"lab judge {judged} --require not-refuted" in done.stdout
 
 
 def test_the_measured_source_of_a_project_is_all_of_its_code_and_the_installed_lab(

@@ -2,7 +2,7 @@
 
 import argparse
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lab.commands.adding import RUN, Add
 from lab.commands.judging import tell_verdicts
@@ -17,7 +17,7 @@ from lab.options import add_gpu_options, add_host_options, add_plan_options, wit
 from lab.project import project
 from lab.suggest import did_you_mean
 
-MOST_FILES = 3  # that are named
+MOST_FILES, MOST_LEFT_OUT = 3, 5  # that are named
 
 
 def add_commands(add: Add) -> None:
@@ -128,6 +128,7 @@ def plan(options: argparse.Namespace) -> None:
     from lab.verdict.judge import FEWEST_SWEEPS
 
     planned = plan_of(options)
+    tell_lines(_left_out(options, planned))
     tell_lines(describe_plan(planned))
     if planned.protocol.sweeps < FEWEST_SWEEPS:
         tell(f"  no verdicts: {FEWEST_SWEEPS} sweeps are needed to judge")
@@ -152,11 +153,26 @@ def run(options: argparse.Namespace) -> None:
     launch_as_tuned() if options.with_tuned else launch_by_rules()
     directory = project().runs / options.run_id
     planned = plan_of(options)
+    if options.command is run:  # `benchmark` has shown the plan, which says it
+        for line in _left_out(options, planned):
+            say(line)
     if crew := crew_of(options, planned.device):
         run_on_several(planned, directory, crew, say, model=options.gpu_model, in_turn=options.in_turn)
     else:
         measure(planned, directory, say)
     say(f"measured: {directory}")
+
+
+def _left_out(options: argparse.Namespace, planned: Plan) -> Iterator[str]:
+    """A line about the experiments that the run leaves out because none was named."""
+    from lab.definition.catalogue import experiments_of_run
+
+    if options.experiment:
+        return
+    measured = {each.name for each in planned.experiments}
+    if left := [each.name for each in experiments_of_run(["all"], planned.device) if each.name not in measured]:
+        more = f" and {len(left) - MOST_LEFT_OUT} more" if len(left) > MOST_LEFT_OUT else ""
+        yield f"not in this run: {', '.join(left[:MOST_LEFT_OUT])}{more}; --experiment all takes every experiment"
 
 
 def finish(options: argparse.Namespace) -> None:

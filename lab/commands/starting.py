@@ -35,13 +35,13 @@ def init(options: argparse.Namespace) -> None:
 
 
 def show_experiments(options: argparse.Namespace) -> None:
-    from lab.definition.catalogue import choose_experiments, load_experiments, sound_experiments
+    from lab.definition.catalogue import choose_experiments, load_experiments, refuse_none, sound_experiments
     from lab.overview import describe_experiment
 
     for experiment in choose_experiments(options.experiments) if options.experiments else sound_experiments():
         tell_lines(describe_experiment(experiment))
     if not options.experiments:
-        load_experiments()  # which refuses what could not be shown
+        refuse_none(load_experiments())  # what could not be shown is refused
 
 
 def check(options: argparse.Namespace) -> int:

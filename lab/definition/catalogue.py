@@ -4,7 +4,7 @@ import json
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,6 +26,7 @@ from lab.terminal import printable
 
 ZOO = "zoo-"  # how the names of its samples begin
 TITLES, AXES = "titles.json", "axes.json"
+PLACES = "sys-path.json"  # beside what is handed over: where modules were found by who handed it over
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +204,15 @@ def choose_experiments(names: Sequence[str]) -> tuple[Experiment, ...]:
             raise _unknown(name, found)
     for mistake in (*found.unreadable, *(mistake for _, mistake in found.wrong)):
         _warn_of_left_out(mistake)
+    if "all" in names:
+        refuse_none(found.experiments)
     chosen = [e for e in found.experiments.values() if e.name in names or ("all" in names and not e.self_test)]
     return (*chosen, *(search_of(name, load_tunables()) for name in searches), *sampled.values())
+
+
+def refuse_none(experiments: Collection[object]) -> None:
+    if not experiments:
+        raise PlanError(f"{project().experiments}: defines no experiment yet")
 
 
 def _unknown(name: str, found: _Found) -> LabError:
@@ -229,13 +237,14 @@ def handed_over(names: Sequence[str]) -> Experiment | None:
         return None
     if (folder := project().experiments).is_dir():
         load_folder(folder)  # else a package of this name that lies elsewhere would be taken for it
+    places = json.loads(Path(path).with_name(PLACES).read_bytes())
+    sys.path += [place for place in places if place not in sys.path]  # pytest adds the folder of a test's file
     experiment: Experiment = pickle.loads(Path(path).read_bytes())
     return experiment if list(names) == [experiment.name] else None
 
 
 def _first_look(device: str) -> str:
-    if not (experiments := load_experiments()):
-        raise PlanError(f"{project().experiments}: defines no experiment yet")
+    refuse_none(experiments := load_experiments())
     return next((each for each in experiments if each.for_cpu and device == "cpu"), experiments[0]).name
 
 

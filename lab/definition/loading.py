@@ -2,16 +2,19 @@
 
 import importlib
 import importlib.util
+import os
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from threading import get_ident
 from types import ModuleType
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from lab.definition.written import BEGUN
 from lab.errors import DefinitionError, LabError
@@ -95,11 +98,32 @@ def _package(folder: Path) -> ModuleType:
 def _imported(file: Path, load: Callable[[], Loaded]) -> Loaded:
     """What `load` gives. DefinitionError names the line of the author's file, without a traceback."""
     try:
-        return load()
+        with _exits_raised():
+            return load()
     except LabError as problem:
         raise DefinitionError(f"{_place(file, problem)}: {problem}") from None
     except (Exception, SystemExit) as problem:
         raise DefinitionError(f"{_place(file, problem)}: {_in_words(file.parent, problem)}") from problem
+
+
+@contextmanager
+def _exits_raised() -> Iterator[None]:
+    """Let `os._exit` raise SystemExit as `sys.exit` does: it would end the command without a word, perhaps with 0.
+
+    It still ends what was forked meanwhile, and a file that keeps it as its own gets to use it afterwards.
+    """
+    real, importing = os._exit, (os.getpid(), get_ident())
+
+    def leave(status: int) -> NoReturn:
+        if os._exit is leave and (os.getpid(), get_ident()) == importing:
+            raise SystemExit(f"os._exit({status!r})")
+        real(status)
+
+    os._exit = leave
+    try:
+        yield
+    finally:
+        os._exit = real
 
 
 def _in_words(folder: Path, problem: BaseException) -> str:

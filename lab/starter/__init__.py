@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from lab.errors import LabError
-from lab.project import FILE, SECTION
+from lab.project import FILE, SECTION, settings_of
 
 SETTINGS = f"""\
 [tool.{SECTION}]
@@ -19,8 +19,8 @@ title = "{{title}}"
 base-url = ""
 """
 IGNORED = ("/runs/", "/.cache/", "__pycache__/")
-WRITTEN = {
-    "experiments/gelu.py": "gelu.py",
+EXAMPLE = "gelu.py"
+WORKFLOWS = {
     ".github/workflows/kernel-evidence.yml": "plain_runner.yml",
     ".github/workflows/kernel-evidence-gpu.yml": "gpu_runner.yml",
 }
@@ -31,8 +31,9 @@ def start_project(folder: Path) -> Iterator[str]:
     folder = folder.absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        experiments = settings_of(folder).experiments
         yield _add_settings(folder)
-        for path, name in WRITTEN.items():
+        for path, name in {f"{experiments}/{EXAMPLE}": EXAMPLE, **WORKFLOWS}.items():
             yield _write(folder / path, files(__package__).joinpath(name).read_text(encoding="utf-8"))
         yield _ignore(folder / ".gitignore")
     except OSError as refusal:

@@ -10,7 +10,7 @@ limit, and there is none if a slowdown by the limit is ruled out. In between the
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -87,14 +87,16 @@ class Compared:
 
 
 def compare_runs(older: RunResult, newer: RunResult, limit: float) -> tuple[Compared, ...]:
-    """Every claim of a speed-up, at every case, of which the older run has a ratio. RunError where machines differ."""
+    """Every claim of a speed-up, at every case, of which the older run has a ratio, and then those others that are
+    wrong in the newer run alone. RunError where machines differ."""
     _refuse_other_machine(older, newer)
     after = {experiment.plan.name: experiment for experiment in newer.experiments}
-    return tuple(
+    compared = [
         _compared(verdict, after.get(experiment.plan.name), experiment.plan.name, claim, case, limit)
         for experiment, claim, case, verdict in older.speedup_verdicts()
         if verdict.weighed and verdict.speedup
-    )
+    ]
+    return (*compared, *_newly_wrong(older, newer, {(each.experiment, each.claim, each.case) for each in compared}))
 
 
 def unweighed(run: RunResult) -> Iterator[tuple[str, str, str, str]]:
@@ -117,11 +119,10 @@ def _compared(
     older: Verdict, after: ExperimentResult | None, experiment: str, claim: PlannedClaim, case: str, limit: float
 ) -> Compared:
     newer = _verdict_of(after, claim.name, case)
-    broken = after and after.cells[case, claim.subject].outcome == "failed" if newer else False
     change = None
     if newer is None:
         outcome, reason = Outcome.CANNOT_TELL, "the newer run does not hold it"
-    elif newer.status is Status.REJECTED or broken:
+    elif after and _is_wrong(after, claim, case, newer):
         outcome, reason = Outcome.REGRESSION, newer.reason
     elif not (older.speedup and newer.weighed and newer.speedup):
         outcome, reason = Outcome.CANNOT_TELL, f"the newer run has no ratio to compare: {newer.reason}"
@@ -133,6 +134,28 @@ def _compared(
         scope=claim.scope, outcome=outcome, reason=reason, older=older.speedup,
         newer=newer.speedup if newer else None, change=change,
     )  # fmt: skip
+
+
+def _newly_wrong(older: RunResult, newer: RunResult, compared: Collection[tuple[str, str, str]]) -> Iterator[Compared]:
+    """Of claims and cases of which the older run has no ratio. What was wrong there already did not become so."""
+    wrong_before = {
+        (experiment.plan.name, claim.name, case)
+        for experiment, claim, case, verdict in older.speedup_verdicts()
+        if _is_wrong(experiment, claim, case, verdict)
+    }
+    for experiment, claim, case, verdict in newer.speedup_verdicts():
+        place = (experiment.plan.name, claim.name, case)
+        if place not in compared and place not in wrong_before and _is_wrong(experiment, claim, case, verdict):
+            yield Compared(
+                experiment=experiment.plan.name, claim=claim.name, case=case, subject=claim.subject,
+                baseline=claim.baseline, scope=claim.scope, outcome=Outcome.REGRESSION, reason=verdict.reason,
+                newer=verdict.speedup,
+            )  # fmt: skip
+
+
+def _is_wrong(experiment: ExperimentResult, claim: PlannedClaim, case: str, verdict: Verdict) -> bool:
+    """Whether a result is wrong, a time not credible, or the subject failed."""
+    return verdict.status is Status.REJECTED or experiment.cells[case, claim.subject].outcome == "failed"
 
 
 def _verdict_of(experiment: ExperimentResult | None, claim: str, case: str) -> Verdict | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.definition.catalogue import PLACES
 from lab.evidence.source import HANDED_OVER, ROOT, child_environment
 
 SOUND = """\
@@ -28,6 +29,7 @@ BROKEN = {
         "No module named 'sound'; it lies in the folder of experiments: import experiments.sound",
     ),
     "a program that exits": ("import sys\n\nsys.exit(7)\n", "broken.py, line 3: SystemExit: 7"),
+    "a program that exits at once": ("import os\n\nos._exit(0)\n", "broken.py, line 3: SystemExit: os._exit(0)"),
     "a mistake of the lab's": (SOUND.format(name="Broken"), "experiment: 'Broken' is not a plain slug"),
     "one variable for two": (
         SOUND.format(name="lost") + SOUND.format(name="broken"),
@@ -76,13 +78,14 @@ def test_an_experiment_beside_what_is_broken_is_shown_with_a_warning(root: Path,
     assert message in shown.said
 
 
+@pytest.mark.parametrize("text", ["import nowhere\n", "__import__('os')._exit(0)\n"])
 @pytest.mark.parametrize("command", [("check", "doubling"), ("plan", "--device", "cpu", "--experiment", "doubling")])
-def test_it_is_checked_and_planned_too(root: Path, command: tuple[str, ...]) -> None:
-    (root / "experiments" / "broken.py").write_text("import nowhere\n")
+def test_it_is_checked_and_planned_too(root: Path, command: tuple[str, ...], text: str) -> None:
+    (root / "experiments" / "broken.py").write_text(text)
     done = Outcome(root, *command)
     assert done.status == 0
     assert "doubling-4x8-float32" in done.output
-    assert done.said.count("broken.py, line 1: ModuleNotFoundError") == 1
+    assert done.said.count("broken.py, line 1: ") == 1
 
 
 def test_it_is_measured_and_has_a_preview_too(root: Path) -> None:
@@ -115,6 +118,46 @@ def test_what_is_asked_of_all_experiments_is_refused(root: Path, command: tuple[
     assert "broken.py, line 1: ModuleNotFoundError" in refused.said
 
 
+def left_out(done: Outcome) -> list[str]:
+    assert done.status == 0, done.said
+    return [line for line in (done.output + done.said).splitlines() if line.startswith("not in this run: ")]
+
+
+def test_a_plan_and_a_run_begin_with_what_is_left_out_as_none_was_named(root: Path) -> None:
+    for number in range(7):
+        (root / "experiments" / f"{number}.py").write_text(SOUND.format(name=f"number-{number}"))
+    line = "not in this run: number-1, number-2, number-3, number-4, number-5 and 2 more"
+    line += "; --experiment all takes every experiment"
+    how = ("--device", "cpu", "--sweeps", "1")
+    planned = Outcome(root, "plan", *how)
+    assert (planned.output.splitlines()[0], left_out(planned)) == (line, [line])
+    assert left_out(Outcome(root, "plan", *how, "--experiment", "doubling")) == []
+    assert left_out(Outcome(root, "plan", *how, "--experiment", "all")) == []
+    ran = Outcome(root, "run", "--run-id", "first", *how)
+    assert (ran.said.splitlines()[0], left_out(ran)) == (line, [line])
+    assert left_out(Outcome(root, "benchmark", "--run-id", "second", *how)) == [line]
+
+
+def test_the_help_names_no_experiment_that_another_project_lacks(root: Path) -> None:
+    assert "normalization-fusion" not in Outcome(root, "benchmark", "--help").output
+
+
+@pytest.mark.parametrize("command", [("check",), ("list",), ("plan",), ("plan", "--experiment", "all")], ids=" ".join)
+def test_a_project_without_an_experiment_is_told_so(root: Path, command: tuple[str, ...]) -> None:
+    (root / "experiments" / "sound.py").write_text("# none yet\n")
+    refused = Outcome(root, *command)
+    assert (refused.status, refused.output) == (2, "")
+    assert refused.said == f"lab: {root / 'experiments'}: defines no experiment yet\n"
+
+
+@pytest.mark.parametrize("command", ["check", "build"])
+def test_a_file_that_exits_at_once_does_not_end_a_command_as_if_it_had_succeeded(root: Path, command: str) -> None:
+    (root / "experiments" / "broken.py").write_text("import os\nos._exit(0)\n")
+    refused = Outcome(root, command)
+    assert refused.status == 2
+    assert "broken.py, line 2: SystemExit: os._exit(0)" in refused.said
+
+
 @pytest.mark.parametrize(
     ("text", "name", "message"),
     [
@@ -133,6 +176,22 @@ def test_what_is_asked_for_and_may_be_broken_is_refused(root: Path, text: str, n
     refused = Outcome(root, "list", name)
     assert (refused.status, refused.output) == (2, "")
     assert re.search(message, refused.said), refused.said
+
+
+def test_a_file_that_forks_and_keeps_the_way_to_exit_at_once_has_it_as_ever(root: Path) -> None:
+    (root / "experiments" / "forks.py").write_text(
+        "import os\nfrom os import _exit\nif not (child := os.fork()):\n    os._exit(7)\n"
+        "code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])\n"
+    )
+    program = (
+        "import os; real = os._exit\nfrom lab.definition.loading import load_folder\nfrom pathlib import Path\n"
+        "forks, _ = load_folder(Path('experiments').resolve()).modules\n"
+        "assert (os._exit, forks.code) == (real, 7)\nforks._exit(5)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=root, env=child_environment()
+    )
+    assert done.returncode == 5, done.stderr
 
 
 @pytest.mark.parametrize("kept", ["[make('one'), make('two')]", "{'a': make('one'), 'b': make('two')}"])
@@ -188,6 +247,7 @@ def test_what_a_test_hands_over_is_of_the_project_also_where_another_folder_has_
     write += "open(sys.argv[1], 'wb').write(cloudpickle.dumps(choose(['doubling'])[0]))"
     read = "from lab.definition.catalogue import choose_experiments as choose; print(choose(['doubling'])[0].name)"
     handed = root / "handed"
+    (root / PLACES).write_text("[]")
     for program, more in ((write, {}), (read, {HANDED_OVER: str(handed)})):
         done = subprocess.run(
             [sys.executable, "-c", program, str(handed)], capture_output=True, text=True, check=False, cwd=root,
@@ -195,3 +255,22 @@ def test_what_a_test_hands_over_is_of_the_project_also_where_another_folder_has_
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
     assert done.stdout == "doubling\n"
+
+
+def test_what_a_test_in_a_folder_of_tests_hands_over_is_found_by_who_measures_it(root: Path) -> None:
+    """pytest puts the folder of the test's file on sys.path."""
+    (root / "tests").mkdir()
+    (root / "tests" / "test_doubling.py").write_text(NAMED)
+    read = "from lab.definition.catalogue import choose_experiments as choose; print(choose(['doubling'])[0].name)"
+    program = (
+        "import subprocess, sys; sys.path.insert(0, 'tests'); import test_doubling\n"
+        "from lab.evidence.source import child_environment\n"
+        "from lab.notebook import _handed_over\n"
+        "with _handed_over(test_doubling.mine.definition()):\n"
+        f"    subprocess.run([sys.executable, '-P', '-c', {read!r}], env=child_environment(), check=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=root,
+        env=child_environment() | {"LAB_PROJECT": str(root)},
+    )  # fmt: skip
+    assert done.stdout == "doubling\n", done.stderr

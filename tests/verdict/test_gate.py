@@ -1,5 +1,6 @@
 """The gate: slower, not slower, or not to be told; and how often it errs."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,32 @@ def test_a_kernel_that_is_no_longer_right_is_a_regression(tmp_path: Path) -> Non
     changes = compare_runs(run_of(tmp_path, "old"), newer, 0.03)
     reasons = {each.reason for each in changes if each.outcome is Outcome.REGRESSION}
     assert reasons == {"wrong result of the subject: off by one"}
+
+
+@pytest.mark.parametrize("outcome", ["wrong", "failed"])
+def test_what_is_wrong_where_the_older_run_measured_nothing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], outcome: str
+) -> None:
+    monkeypatch.setenv("LAB_RUNS", str(tmp_path))
+    run_of(tmp_path, "old", outcomes={"triton-fused-rmsnorm": ("skipped", "not installed")})
+    run_of(tmp_path, "new", outcomes={"triton-fused-rmsnorm": (outcome, "off by one")})
+    assert main(["compare", "old", "new"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("old → new: a regression")
+    assert any("triton-fused-rmsnorm against torch-fused" in line and ": wrong  " in line for line in lines)
+
+
+def test_what_is_wrong_at_a_claim_that_the_older_run_lacks_is_named_and_what_was_wrong_before_is_not(
+    tmp_path: Path,
+) -> None:
+    wrong = run_of(tmp_path, "new", outcomes={"triton-fused-rmsnorm": ("wrong", "off by one")})
+    (experiment,) = wrong.experiments
+    lacks = [claim for claim in experiment.claims if claim.claim.subject != "triton-fused-rmsnorm"]
+    older = dataclasses.replace(wrong, experiments=(dataclasses.replace(experiment, claims=tuple(lacks)),))
+    changes = compare_runs(older, wrong, 0.03)
+    assert {each.reason for each in changes if each.change is None} == {"wrong result of the subject: off by one"}
+    assert outcome_of(changes) is Outcome.REGRESSION
+    assert outcome_of(compare_runs(wrong, wrong, 0.03)) is not Outcome.REGRESSION
 
 
 def test_what_the_newer_run_left_out_is_undecided(tmp_path: Path) -> None:
@@ -149,6 +176,8 @@ def test_a_verdict_can_be_required(
 ) -> None:
     monkeypatch.setenv("LAB_RUNS", str(tmp_path))
     run_of(tmp_path, "slow", slower=3.0)
-    assert main(["judge", "slow"]) == 0
-    assert main(["judge", "slow", "--require", "not-refuted"]) == 1
-    assert "is refuted, and not-refuted is required" in capsys.readouterr().err
+    run_of(tmp_path, "wrong", outcomes={"triton-fused-rmsnorm": ("wrong", "off by one")})
+    for run, status in (("slow", "refuted"), ("wrong", "rejected")):
+        assert main(["judge", run]) == 0
+        assert main(["judge", run, "--require", "not-refuted"]) == 1
+        assert f"is {status}, and not-refuted is required" in capsys.readouterr().err
