@@ -126,7 +126,7 @@ def test_the_workflows_measure_all_and_fail_where_a_result_is_wrong(
     assert measured
     assert all(line.endswith(" --experiment all") for line in measured)
     judged = "ci-7" if workflow == "plain_runner.yml" else "change"
-    assert f"lab judge {judged} --require not-refuted" in done.stdout
+    assert f"lab judge {judged} --require not-rejected" in done.stdout
 
 
 def test_the_measured_source_of_a_project_is_all_of_its_code_and_the_installed_lab(

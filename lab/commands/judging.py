@@ -13,7 +13,7 @@ from lab.project import is_checkout
 if TYPE_CHECKING:
     from lab.verdict.results import RunResult
 
-VERDICTS = ("supported", "not-refuted")  # that can be required: lab/verdict/required.py
+VERDICTS = ("supported", "not-refuted", "not-rejected")  # that can be required: lab/verdict/required.py
 PAIRS = 4000  # of runs, or series of nights, that are simulated of each kind
 
 

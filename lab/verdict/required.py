@@ -7,10 +7,13 @@ from lab.errors import RunError
 from lab.verdict.judge import Status
 from lab.verdict.results import RunResult
 
-# What is accepted for each verdict that can be required. A claim that is not refuted may still lack evidence.
+# What is accepted for each verdict that can be required. A claim that is not refuted may still lack evidence; one that
+# is not rejected may be wrong about speed, but its results are right.
+NOT_REFUTED = (Status.SUPPORTED, Status.INCONCLUSIVE, Status.RERUN_NOISE, Status.NO_EVIDENCE)
 REQUIRED = {
     "supported": (Status.SUPPORTED,),
-    "not-refuted": (Status.SUPPORTED, Status.INCONCLUSIVE, Status.RERUN_NOISE, Status.NO_EVIDENCE),
+    "not-refuted": NOT_REFUTED,
+    "not-rejected": (*NOT_REFUTED, Status.REFUTED),
 }
 
 

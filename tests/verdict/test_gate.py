@@ -181,3 +181,4 @@ def test_a_verdict_can_be_required(
         assert main(["judge", run]) == 0
         assert main(["judge", run, "--require", "not-refuted"]) == 1
         assert f"is {status}, and not-refuted is required" in capsys.readouterr().err
+    assert [main(["judge", run, "--require", "not-rejected"]) for run in ("slow", "wrong")] == [0, 1]
