@@ -4,35 +4,43 @@
   "use strict";
   var MOST = 60, MOST_WINNERS = 15, MOST_ANSWERS = 4, MOST_NEAREST = 3;
   var KINDS = "experiment winner sample decision claim word case".split(" ");
-  var ALIKE = { bfloat16: "bf16", float16: "fp16", float32: "fp32", float: "fp32", float8: "fp8", gemm: "matmul",
-    graphs: "graph", eagerly: "eager", layer: "layernorm", sdpa: "attention", flashattention: "flash" };
-  var EMPTY = " a an as at best call called cuda fast fastest for gpu in is kernel nvidia of on shape speedup the to what which winner with ";
   var finder = document.getElementById("finder"), field = document.getElementById("query");
   if (!finder) { return; }
+  var known = JSON.parse(finder.dataset.words), phrases = RegExp("\\b(" + Object.keys(known.alike).join("|") + ")\\b", "g");
   var list = document.getElementById("found"), answers = document.getElementById("answers");
   var said = document.getElementById("found-count"), none = document.getElementById("none-left");
   var winners = null, tried = [], entries = null, asked = false, waiting = 0;
 
   function tokens(text) {
-    return text.toLowerCase().replace(/[×*]/g, "x").replace(/speed-up/g, "speedup").split(/[^a-z0-9.+]|\+(?!\+)/).filter(Boolean).map(function (word) { return ALIKE[word] || word; });
+    return text.toLowerCase().replace(/[×*]/g, "x").replace(/([^a-z0-9.+]|\+(?!\+))+/g, " ").replace(/(\d) ?(x|by) ?(?=\d)/g, "$1x")
+      .replace(phrases, found => known.alike[found]).split(" ").filter(Boolean);
   }
 
   function plain(text) { return " " + tokens(text).join(" "); }
 
-  function has(text, word) { return text.indexOf(word) >= 0; }
+  function isSize(word) { return /^\d[\dx]*$/.test(word); }
 
-  function isSize(word) { return /^[0-9]/.test(word); }
+  function without(words, some) { return words.filter(word => !some.includes(word)); }
 
   // A size is one from its first digit on, at any place in a shape, and one digit a whole one; a word may be a part of one.
   function fits(text, words) {
-    return words.every(function (word) { return isSize(word) ? RegExp("[ x]" + word + (word[1] ? "" : "(?!\\d)")).test(text) : has(text, word); });
+    return words.every(word => isSize(word) ? RegExp("[ x]" + word + (word[1] ? "" : "(?!\\d)")).test(text) : text.includes(word));
   }
+
+  // Those with all words, or else with the most.
+  function best(items, words, text) {
+    var held = items.map(item => words.filter(word => fits(text(item), [word])).length);
+    var most = Math.max(...held);
+    return items.filter((_, at) => held[at] === most && (most || !words.length));
+  }
+
+  function textOf(entry) { return entry.all; }
 
   // Whether sizes are whole ones: 16x3584 is also the beginning of 16x3584x3584, and 409 of 4096.
   function isWhole(text, words) {
-    return words.filter(isSize).every(function (word) {
-      var ends = has(word, "x") ? [" "] : [" ", "x"];
-      return ends.some(function (before) { return ends.some(function (after) { return has(text, before + word + after); }); });
+    return words.filter(isSize).every(word => {
+      var ends = word.includes("x") ? [" "] : [" ", "x"];
+      return ends.some(before => ends.some(after => text.includes(before + word + after)));
     });
   }
 
@@ -65,8 +73,8 @@
   function show() {
     clearTimeout(waiting);
     waiting = 0;
-    var all = tokens(field.value), words = all.filter(function (word) { return EMPTY.indexOf(" " + word + " ") < 0; });
-    if (answers) { narrow(words); } else { search(words.length ? words : all); }
+    var typed = tokens(field.value), words = without(typed, known.empty);
+    if (answers) { narrow(words); } else { search(words.length ? words : typed); }
     remember(field.value.trim());
   }
 
@@ -77,21 +85,25 @@
     if (!words.length) { return; }
     if (!entries || !winners) { said.textContent = "Loading the index."; load(); return; }
     var first = { winner: 0, sample: 0 }, typed = words.join(" ");
-    var hits = entries.filter(function (entry) { return fits(entry.all, words); }).map(function (entry) {
+    var hits = best(entries, words, textOf).map(entry => {
       // Smaller is better: the whole name, its beginning, all words in it, words elsewhere.
-      var at = entry.low === " " + typed ? 0 : entry.low.indexOf(" " + typed) === 0 ? 1 : fits(entry.low, words) ? 2 : 3;
+      var at = entry.low === " " + typed ? 0 : entry.low.startsWith(" " + typed) ? 1 : fits(entry.low, words) ? 2 : 3;
       return [at * 10 + KINDS.indexOf(entry.kind), entry];
-    }).sort(function (a, b) { return a[0] - b[0]; }).filter(function (hit) {
+    }).sort((a, b) => a[0] - b[0]).filter(hit => {
       return !(hit[1].kind in first) || first[hit[1].kind]++ < MOST_WINNERS;
     });
-    hits.slice(0, MOST).forEach(function (hit) {
+    hits.slice(0, MOST).forEach(hit => {
       var item = add(list, "li"), entry = hit[1];
       add(item, "a", entry.text).href = "../" + entry.href;
       add(item, "span", entry.kind, "kind");
       add(item, "span", entry.context, "soft small");
     });
-    said.textContent = hits.length + " found" + (hits.length > MOST ? ", the first " + MOST + " shown." : ".");
-    if (!hits.length) { advise(words, entries.map(function (entry) { return entry.all; }), "Nothing found", "../", ""); }
+    var told = hits.length + " found" + (hits.length > MOST ? ", the first " + MOST + " shown." : ".");
+    said.textContent = told;
+    if (!hits.length || !fits(hits[0][1].all, words)) {
+      advise(words, entries.map(textOf), "Nothing has all words", "../", "");
+      partly(told, hits.length);
+    }
   }
 
   function unpack(index) {
@@ -99,17 +111,17 @@
     function put(kind, href, text, context, more) {
       found.push({ kind: kind, href: href, text: text, context: context, low: plain(text), all: plain([kind, text, context, href, more].join(" ")) });
     }
-    ["word", "decision"].forEach(function (kind) {
-      index[kind + "s"].forEach(function (line) { var f = line.split("\t"); put(kind, f[0], f[1], f[2]); });
+    ["word", "decision"].forEach(kind => {
+      index[kind + "s"].forEach(line => { var f = line.split("\t"); put(kind, f[0], f[1], f[2]); });
     });
-    index.experiments.forEach(function (line) {
+    index.experiments.forEach(line => {
       var f = line.split("\t"), folder = "experiments/" + f[0] + "/", page = folder + "index.html", form = index.forms[f[3]];
       put("experiment", page, f[1], f[2], f[4]);
-      form.claims.forEach(function (c) { c = c.split("\t"); put("claim", page + "#claim-" + c[0], c[1], f[1]); });
-      form.cases.forEach(function (c) { c = c.split("\t"); put("case", folder + "cases/" + c[0] + "/index.html", c[1], f[1]); });
+      form.claims.forEach(c => { c = c.split("\t"); put("claim", page + "#claim-" + c[0], c[1], f[1]); });
+      form.cases.forEach(c => { c = c.split("\t"); put("case", folder + "cases/" + c[0] + "/index.html", c[1], f[1]); });
     });
-    winners.rows.forEach(function (row) { put("winner", row.page, place(row), name(row.best) + " " + row.p50 + ties(row)); });
-    tried.forEach(function (shot) { put("sample", shot.page, place(shot), against(shot) + (shot.screened ? ", screened" : "")); });
+    winners.rows.forEach(row => { put("winner", row.page, place(row), name(row.best) + " " + row.p50 + ties(row)); });
+    tried.forEach(shot => { put("sample", shot.page, place(shot), against(shot) + (shot.screened ? ", screened" : "")); });
     return found;
   }
 
@@ -117,7 +129,7 @@
 
   // How many letters are others; two that changed places count once.
   function distance(one, other) {
-    var before = [], last = Array.from(" " + other, function (_, at) { return at; });
+    var before = [], last = Array.from(" " + other, (_, at) => at);
     for (var i = 1; i <= one.length; i++) {
       var now = [i];
       for (var j = 1; j <= other.length; j++) {
@@ -133,7 +145,7 @@
   // In a short word fewer letters may be others.
   function nearestWord(word, texts) {
     var best = "", least = Math.min(2, Math.floor(word.length / 3)) + 1;
-    new Set(texts.join(" ").split(" ")).forEach(function (known) {
+    new Set(texts.join(" ").split(" ")).forEach(known => {
       if (isSize(known) || Math.abs(known.length - word.length) >= least) { return; }
       var apart = distance(word, known);
       if (apart < least) { least = apart; best = known; }
@@ -143,73 +155,90 @@
 
   // The shapes of as many sizes whose factors from what was typed are least, each once; of the same operator and dtype.
   function nearestShapes(words, dtype) {
-    var sizes = words.filter(isSize).join("x").split("x").map(Number), others = words.filter(function (word) { return !isSize(word); }), seen = {};
-    if (!others.length || !sizes.every(function (size) { return size > 0; })) { return []; }
+    var sizes = words.filter(isSize), others = without(words, sizes), seen = {};
+    sizes = sizes.join("x").split("x").map(Number);
+    if (!others.length || !sizes.every(size => size > 0)) { return []; }
     function far(row) {
-      return row.shape.split("×").reduce(function (sum, size, at) { return sum + Math.abs(Math.log(size / sizes[at])); }, 0);
+      return row.shape.split("×").reduce((sum, size, at) => sum + Math.abs(Math.log(size / sizes[at])), 0);
     }
-    var alike = winners.rows.concat(tried).filter(function (row) {
+    var alike = winners.rows.concat(tried).filter(row => {
       return row.shape.split("×").length === sizes.length && (!dtype || row.dtype === dtype) && fits(plain(place(row)), others);
     });
-    return preferred(alike, function (row) {
-      return tokens(row.title).every(function (word) { return others.indexOf(word) >= 0; });
-    }).sort(function (one, other) { return far(one) - far(other); }).filter(function (row) {
+    return preferred(alike, row => {
+      return tokens(row.title).every(word => others.includes(word));
+    }).sort((one, other) => far(one) - far(other)).filter(row => {
       var named = called(row);
       return seen[named] ? false : seen[named] = true;
     }).slice(0, MOST_NEAREST);
   }
 
-  // A word that nothing has is mistyped; else no shape has all sizes, or one word leaves none of what the others fit.
-  function advise(words, texts, lead, root, dtype) {
-    function held(some) { return texts.filter(function (text) { return fits(text, some); }).length; }
-    var lost = words.filter(function (word) { return !held([word]); }), mended = {}, near = nearestShapes(words, dtype);
-    var gpu = lost.find(function (word) { return /^(a|b|h|l|t|v|gb|gh|mi)\d{1,3}\w?$/.test(word); });
+  function lostOf(words, texts) { return words.filter(word => !texts.some(text => fits(text, [word]))); }
+
+  function oddOf(words, texts) { return without(lostOf(words, texts), words.filter(isSize)); }
+
+  function nothing(lost) { return "Nothing has “" + lost.join("” or “") + "”"; }
+
+  function partly(told, some) { if (some) { said.append(" With some of the words: " + told); } }
+
+  // A word that nothing has may be a GPU, or mistyped.
+  function amend(words, texts, lead) {
+    var lost = lostOf(words, texts), mended = {};
+    var gpu = lost.find(word => /^(a|b|h|l|t|v|gb|gh|mi)\d{1,3}\w?$/.test(word));
     if (gpu) {
-      var gpus = new Set(winners.rows.map(function (row) { return row.gpu; }));
-      return said.textContent = "Not measured on " + gpu.toUpperCase() + "; on " + Array.from(gpus).join(", ") + ".";
+      var gpus = new Set(winners.rows.map(row => row.gpu));
+      said.textContent = "Not measured on " + gpu.toUpperCase() + "; on " + Array.from(gpus).join(", ") + ".";
+      return true;
     }
-    lost.forEach(function (word) { var meant = isSize(word) ? "" : nearestWord(word, texts); if (meant) { mended[word] = meant; } });
-    if (Object.keys(mended).length) {
-      var better = tokens(field.value).map(function (word) { return mended[word] || word; }).join(" ");
-      said.textContent = lead + ". Did you mean ";
-      add(said, "a", better).href = "?q=" + encodeURIComponent(better);
-      said.append("?");
-    } else if (near.length) {
+    lost.forEach(word => { var meant = isSize(word) ? "" : nearestWord(word, texts); if (meant) { mended[word] = meant; } });
+    if (!Object.keys(mended).length) { return false; }
+    var better = tokens(field.value).map(word => mended[word] || word).join(" ");
+    said.textContent = lead + ". Did you mean ";
+    add(said, "a", better).href = "?q=" + encodeURIComponent(better);
+    said.append("?");
+    return true;
+  }
+
+  // Where no word is mistyped no shape has all sizes, or one word leaves none of what the others fit.
+  function advise(words, texts, lead, root, dtype) {
+    if (amend(words, texts, lead)) { return true; }
+    var lost = lostOf(words, texts), odd = oddOf(words, texts), near = nearestShapes(without(words, odd), dtype);
+    if (odd.length) { lead = nothing(odd); }
+    if (near.length) {
       said.textContent = lead + ". Nearest measured: ";
-      near.forEach(function (row, at) {
+      near.forEach((row, at) => {
         said.append(at ? ", " : "");
         add(said, "a", called(row)).href = root + row.page;
       });
       said.append(".");
     } else if (lost.length) {
-      said.textContent = lead + ": nothing has “" + lost.join("” or “") + "”.";
+      said.textContent = nothing(lost) + ".";
     } else {
-      var rest = words.map(function (word) { return held(words.filter(function (other) { return other !== word; })); });
-      var most = Math.max.apply(null, rest), word = words[rest.indexOf(most)];
+      var rest = words.map(word => texts.filter(text => fits(text, without(words, [word]))).length);
+      var most = Math.max(...rest), word = words[rest.indexOf(most)];
       said.textContent = most ? lead + ": “" + word + "” fits none of the " + most + " that the other words find." : lead + ": these words never stand together.";
     }
-    return near.length || Object.keys(mended).length;
+    return near.length;
   }
 
   // The front page.
 
   // Its implementations find a row, too.
-  var texts = {}, rows = Array.from(document.querySelectorAll(".grid tr[data-at]"), function (line) {
+  var texts = {}, rows = Array.from(document.querySelectorAll(".grid tr[data-at]"), line => {
     var said = line.parentNode.dataset.words;
-    line.querySelectorAll("th, [data-c]").forEach(function (cell) { said += " " + (cell.dataset.c || cell.textContent); });
+    line.querySelectorAll("th, [data-c]").forEach(cell => { said += " " + (cell.dataset.c || cell.textContent); });
     return { line: line, text: texts[line.dataset.at] = plain(said) };
   });
-  var groups = ["m", "g", "d"].map(function (name) {
+  var groups = ["m", "g", "d"].map(name => {
     var all = Array.from(document.getElementsByName(name));
-    var group = { all: all, own: all.findIndex(function (each) { return each.checked; }) };
-    all.forEach(function (each, at) { each.addEventListener("change", function () { group.own = at; show(); }); });
+    var group = { all: all, own: all.findIndex(each => each.checked) };
+    all.forEach((each, at) => { each.addEventListener("change", () => { group.own = at; show(); }); });
     return group;
   });
 
   // Without a word that names a choice the reader's own is back.
   function choose(group, words) {
-    var held = group.all.map(function (each) { return tokens(each.dataset.word || ""); });
-    var at = held.findIndex(function (some) { return words.some(function (word) { return some.indexOf(word) >= 0; }); });
+    var held = group.all.map(each => tokens(each.dataset.word || ""));
+    var at = held.findIndex(some => words.some(word => some.includes(word)));
     if (group.all.length) { group.all[at < 0 ? group.own : at].checked = true; }
     return at < 0 ? [] : held[at];
   }
@@ -218,7 +247,7 @@
 
   function sampled(shot) { return plain(called(shot) + " " + against(shot)); }
 
-  function allTexts() { return rows.map(function (each) { return each.text; }).concat(tried.map(sampled), groups.flatMap(function (group) { return group.all.map(function (each) { return plain(each.dataset.word || ""); }); })); }
+  function allTexts() { return rows.map(each => each.text).concat(tried.map(sampled), groups.flatMap(group => group.all.map(each => plain(each.dataset.word || "")))); }
 
   function what(row) { return texts[path(row) + "cells/"]; }
 
@@ -228,54 +257,68 @@
   }
 
   function narrow(words) {
-    var chosen = groups.flatMap(function (group) { return choose(group, words); });
-    var rest = words.filter(function (word) { return chosen.indexOf(word) < 0; });
-    rows.forEach(function (each) { each.line.hidden = !fits(each.text, rest); });
-    document.querySelectorAll(".grid tbody").forEach(function (body) { body.hidden = !body.querySelector("tr:not([hidden])"); });
-    var seen = rows.filter(function (each) { return each.line.checkVisibility(); }).length;
+    var chosen = groups.flatMap(group => choose(group, words));
+    var rest = without(words, chosen), kept = best(rows, rest, each => each.text);
+    rows.forEach(each => { each.line.hidden = !kept.includes(each); });
+    document.querySelectorAll(".grid tbody").forEach(body => { body.hidden = !body.querySelector("tr:not([hidden])"); });
+    var seen = rows.filter(each => each.line.checkVisibility()).length;
     none.hidden = seen > 0;
     none.querySelector("a").search = field.value ? "?q=" + encodeURIComponent(field.value) : "";
     answers.textContent = said.textContent = "";
     if (!words.length) { return; }
-    said.textContent = seen + (seen === 1 ? " shape fits." : " shapes fit.");
+    var told = seen + (seen === 1 ? " shape fits." : " shapes fit.");
+    said.textContent = told;
     if (!winners) { load(); return; }
-    var picked = groups.map(function (group) { return (group.all.find(function (each) { return each.checked; }) || { dataset: {} }).dataset.word; });
+    var every = allTexts(), odd = oddOf(rest, every), lead = odd.length ? nothing(odd) : "No shape fits", before = "";
+    if (odd.length) {
+      if (amend(rest, every, lead)) { partly(told, seen); none.hidden = true; return; }
+      rest = without(rest, odd);
+      said.textContent = before = lead + ". ";
+      partly(told, seen);
+      if (!rest.length) { return; }
+      said.append(" ", none.querySelector("a").cloneNode(true));
+    }
+    var picked = groups.map(group => (group.all.find(each => each.checked) || { dataset: {} }).dataset.word);
     var hits = found(winners.rows, what), others = found(tried, sampled);
     if (whole(others, sampled) && !whole(hits, what) || !hits.length) {
       others.slice(0, MOST_ANSWERS).forEach(sample);
-      if (others.length) { said.textContent = "In no experiment; from a sample of shapes of public models:"; }
-      none.hidden = others.length ? true : seen > 0;
-      if (!others.length && advise(rest, allTexts(), "No shape fits", finder.dataset.root, picked[2])) { none.hidden = true; }
+      if (others.length) {
+        none.hidden = true;
+        said.textContent = before + "In no experiment; from a sample of shapes of public models:";
+      } else {
+        if (advise(rest, every, lead, finder.dataset.root, picked[2])) { none.hidden = true; }
+        partly(told, seen);
+      }
       return;
     }
-    if (hits.length > MOST_ANSWERS) { hits = preferred(hits, function (row) { return !apart(row); }); }
+    if (hits.length > MOST_ANSWERS) { hits = preferred(hits, row => !apart(row)); }
     if (!hits.length || hits.length > MOST_ANSWERS) { return; }
-    hits.sort(function (one, other) { return apart(one) - apart(other); }).forEach(answer);
+    hits.sort((one, other) => apart(one) - apart(other)).forEach(answer);
     var missing = elsewhere(hits, picked);
-    if (missing) { said.textContent = missing; none.hidden = true; }
+    if (missing) { said.textContent = before + missing; none.hidden = true; }
 
     function found(rows, text) {
-      var some = rows.filter(function (row) { return fits(text(row), rest) && (!picked[2] || row.dtype === picked[2]); });
-      some = preferred(some, function (row) { return isWhole(text(row) + " ", rest); });
-      some = preferred(some, function (row) { return row.gpu === picked[1]; });
-      return preferred(some, function (row) { return winners.modes[row.mode] === picked[0]; });
+      var some = rows.filter(row => fits(text(row), rest) && (!picked[2] || row.dtype === picked[2]));
+      some = preferred(some, row => isWhole(text(row) + " ", rest));
+      some = preferred(some, row => row.gpu === picked[1]);
+      return preferred(some, row => winners.modes[row.mode] === picked[0]);
     }
 
-    function whole(rows, text) { return rows.some(function (row) { return isWhole(text(row) + " ", rest); }); }
+    function whole(rows, text) { return rows.some(row => isWhole(text(row) + " ", rest)); }
 
     // How far an operator's name is from what was typed: "matmul" is Matmul, begins another, and is within FP8 matmul.
     function apart(row) {
-      var typed = tokens(row.title).map(function (word) { return rest.indexOf(word) >= 0; });
-      return typed.indexOf(false) < 0 ? 0 : typed[0] ? 1 : 2;
+      var typed = tokens(row.title).map(word => rest.includes(word));
+      return typed.includes(false) ? typed[0] ? 1 : 2 : 0;
     }
   }
 
   // What to say of answers that are not of the GPU, or not of the call, that is chosen.
   function elsewhere(hits, picked) {
-    function among(name) { return hits.map(name).filter(function (each, place, all) { return all.indexOf(each) === place; }); }
-    var gpus = among(function (row) { return row.gpu; }), modes = among(function (row) { return winners.modes[row.mode]; });
-    if (gpus.indexOf(picked[1]) < 0) { return "Not measured on " + picked[1] + "; on " + gpus.join(" and ") + ":"; }
-    return modes.indexOf(picked[0]) < 0 ? "Not measured as “" + picked[0] + "” on " + picked[1] + "; as “" + modes.join("” and “") + "”:" : "";
+    function among(name) { return Array.from(new Set(hits.map(name))); }
+    var gpus = among(row => row.gpu), modes = among(row => winners.modes[row.mode]);
+    if (!gpus.includes(picked[1])) { return "Not measured on " + picked[1] + "; on " + gpus.join(" and ") + ":"; }
+    return modes.includes(picked[0]) ? "" : "Not measured as “" + picked[0] + "” on " + picked[1] + "; as “" + modes.join("” and “") + "”:";
   }
 
   // One of the shapes that no experiment lists.
@@ -309,7 +352,7 @@
     var margin = add(facts, "dd", row.ratio ? "" : "too few sweeps to say");
     if (row.ratio) {
       figure(margin, row.ratio, at + "margin/ratio", " ");
-      figure(margin, row.interval, at + "margin/low", " as fast as " + name(row.over) + (row.ties.indexOf(row.over) < 0 ? "" : ": a tie"));
+      figure(margin, row.interval, at + "margin/low", " as fast as " + name(row.over) + (row.ties.includes(row.over) ? ": a tie" : ""));
     }
     add(facts, "dt", "Run to run");
     var range = add(facts, "dd");
@@ -334,11 +377,7 @@
   // Rows come as lists, and the names of their columns once.
   function named(loaded) {
     if (!loaded) { return null; }
-    loaded.rows = loaded.rows.map(function (cells) {
-      var row = {};
-      loaded.columns.forEach(function (column, at) { row[column] = cells[at]; });
-      return row;
-    });
+    loaded.rows = loaded.rows.map(cells => Object.fromEntries(loaded.columns.map((column, at) => [column, cells[at]])));
     return loaded;
   }
 
@@ -346,10 +385,10 @@
     if (asked) { return; }
     asked = true;
     var addresses = finder.dataset.load.split(" "), left = addresses.length;
-    addresses.forEach(function (address) {
+    addresses.forEach(address => {
       var script = document.createElement("script");
       script.src = address;
-      script.onload = function () {
+      script.onload = () => {
         left -= 1;
         if (left) { return; }
         winners = named(window.kernelEvidenceWinners);
@@ -357,7 +396,7 @@
         if (window.kernelEvidenceIndex) { entries = unpack(window.kernelEvidenceIndex); }
         show();
       };
-      script.onerror = function () { asked = false; said.textContent = "The index did not load; the lists below are complete."; };
+      script.onerror = () => { asked = false; said.textContent = "The index did not load; the lists below are complete."; };
       document.head.append(script);
     });
   }
@@ -375,7 +414,7 @@
   }
 
   finder.hidden = false;
-  field.addEventListener("input", function () { clearTimeout(waiting); waiting = setTimeout(show, 80); });
+  field.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(show, 80); });
   document.addEventListener("keydown", move);
   field.value = new URLSearchParams(location.search).get("q") || "";
   if (field.value) { show(); }
