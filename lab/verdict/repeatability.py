@@ -84,7 +84,7 @@ class Repeatability(Counted):
 
     Claims about compiled code are counted by themselves, because a compiler chooses among its kernels by measuring.
     `newer` counts the pairs of which a run was begun after the policy was set: it had no part in choosing the policy's
-    values. None where no pair is, or all are.
+    values. None where no pair is.
     """
 
     gpu: str
@@ -165,7 +165,7 @@ def _counted(gpu: str, kind: Kind, found: Sequence[Pair]) -> Repeatability:
         run_ids=tuple(sorted({each.run_id for each in seen})),
         sweeps=statistics.median_low(len(each.speedup.sweep_ratios) for each in seen),
         experiments=tuple(_of_one(name, found) for name in sorted({pair[0] for pair in found})),
-        newer=Counted(**_counts(newer)) if 0 < len(newer) < len(found) else None,
+        newer=Counted(**_counts(newer)) if newer else None,
         **_counts(found),
     )
 

@@ -96,13 +96,17 @@ def test_beside_the_table_stands_which_runs_were_compared_and_how_many_each_expe
 
 
 def test_pairs_with_a_run_that_is_newer_than_the_policy_are_told_first() -> None:
-    newer = run_of("c", fast=70e-6)
-    newer = dataclasses.replace(newer, start=dataclasses.replace(newer.start, started_utc="2099-01-01T00:00:00Z"))
+    newer, *all_newer = (
+        dataclasses.replace(run, start=dataclasses.replace(run.start, started_utc="2099-01-01T00:00:00Z"))
+        for run in (run_of("c", fast=70e-6), *ALIKE[:2])
+    )
     first, *_ = (text_of(note) for note in repeatability_part(DataView(trust_of(*ALIKE[:2], newer)))["notes"])
     assert first.endswith(
         "NVIDIA H200, fixed kernels: verdicts differ in 2 of 2 such pairs, 0.0 % of the intervals hold, 0.0 % of the "
         "pairs agree within error."
     )
+    notes = repeatability_part(DataView(trust_of(*all_newer, newer)))["notes"]
+    assert not any("policy's values" in text_of(note) for note in notes)  # the table says it
 
 
 def test_tests_with_known_answers_say_of_which_runs_they_are() -> None:
@@ -204,7 +208,8 @@ def test_an_experiments_page_shows_another_pool_that_comes_to_another_verdict() 
     def beneath(run: RunResult) -> list[str]:
         (claim,) = experiment_page(shown(run), [], trust=pooled_of(trust, "doubling")).claims
         told = [text_of(part.parts) for part in claim.rows[0].cells[2] if isinstance(part, Soft)]
-        assert [text_of(claim.together)] == (told or [""])  # beside the verdict of the claim too
+        # beside the verdict of the claim too, in fewer words
+        assert [text_of(claim.together)] == ([f"3 runs on 3 boards: {each.split(': ')[1]}" for each in told] or [""])
         return told
 
     (told,) = beneath(run_of("open", fast=60e-6 / 1.02))

@@ -120,6 +120,47 @@ def test_a_smaller_run_that_agrees_at_its_cases_changes_nothing_and_neither_does
     assert only(full, smaller, slower).before == smaller.digest  # the last run that judged this case
 
 
+def two(small: dict[str, float], large: dict[str, float], **how: Any) -> Judged:
+    """A run of both cases with these times."""
+    times = {(SMALL.name, name): seconds for name, seconds in small.items()}
+    times |= {(LARGE.name, name): seconds for name, seconds in large.items()}
+    return run(times, include=LARGE_TOO, **how)
+
+
+def unmeasured(item: Judged, case: str) -> Judged:
+    """The same where a case has no verdict, as where the profiler did not run."""
+    claim = item.data["claims"]["fast-beats-plain"]
+    cases = claim["cases"] | {case: claim["cases"][case] | {"status": "no-evidence"}}
+    cut = {"fast-beats-plain": claim | {"cases": cases, "status": "no-evidence"}}
+    return Judged(plan=item.plan, data={**item.data, "claims": cut})
+
+
+def only_case(item: Judged, case: str) -> Judged:
+    """The same without its other cases."""
+    claim = item.data["claims"]["fast-beats-plain"]
+    kept = claim | {"cases": {case: claim["cases"][case]}, "status": claim["cases"][case]["status"]}
+    return Judged(plan=item.plan, data={**item.data, "claims": {"fast-beats-plain": kept}})
+
+
+def test_what_was_not_measured_changes_nothing():
+    first, again = two(FASTER, FASTER), two(FASTER, FASTER)
+    assert len(changes([first, unmeasured(two(FASTER, FASTER), LARGE.name), again])) == 1
+
+
+def test_a_case_that_turns_is_told_though_another_had_turned_so_before():
+    small, large = (only_case(two(*times), name) for times, name in (((FASTER, FASTER), SMALL.name),
+                                                                  ((FASTER, SLOWER), LARGE.name)))  # fmt: skip
+    _, worse, again = changes([small, large, two(SLOWER, FASTER)])
+    assert (worse.was, worse.now, worse.causes) == ("supported", "refuted", (OTHER_CASES,))
+    assert (again.was, again.now, again.before) == ("supported", "refuted", small.digest)
+
+
+def test_a_new_case_that_decides_is_the_cause_though_another_moved():
+    level = {"plain": 2.07e-3, "fast": 2e-3}
+    (_, turned) = changes([run(level), two(FASTER, SLOWER)])
+    assert (turned.was, turned.now, turned.causes) == ("inconclusive", "refuted", (OTHER_CASES,))
+
+
 def test_a_run_that_was_cut_short_is_reported():
     assert only(run(FASTER), run(SLOWER, cut_short="no time")).causes == ("this run was cut short",)
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from lab.verdict.alarm import Followed, Night, Series, follow
-from lab.verdict.judge import WITH_USABLE_RATIO
+from lab.verdict.judge import WITH_USABLE_RATIO, Status
 from lab.website.addresses import short
 from lab.website.data.differences import Difference, device_name, differences, redefined
 from lab.website.data.judged import Judged
@@ -22,7 +22,7 @@ from lab.website.verdict_words import claim_word
 # Where no cause can be told apart from chance.
 ONLY_DATA = "nothing on record except the samples"
 CARD = "another board of the same GPU model"
-OTHER_CASES = "other cases; those judged in both runs came out alike"
+OTHER_CASES = "a case that was not judged before"
 SILENT = ("ncu",)  # reads no time that a verdict rests on
 
 
@@ -31,8 +31,8 @@ class VerdictChange:
     """A claim's verdict in a run, where it is not that of a run before on such a GPU: of the last one that came to
     another verdict at a case, or else, where a case was never judged before, of the last one.
 
-    `causes` are what else changed between the two: any of them may be the cause, and none need be. Where no case that
-    both runs judged came out otherwise, the one cause is that other cases were judged.
+    `causes` are what else changed between the two: any of them may be the cause, and none need be. Where a case
+    decided that was not judged before, that is the one cause.
     """
 
     digest: str  # of the run
@@ -63,38 +63,47 @@ def _changes(history: tuple[Judged, ...]) -> tuple[VerdictChange, ...]:
     judged: dict[tuple[str, str, str], dict[str, int]] = {}  # by case the place in the history of its last run
     for place, item in enumerate(history):
         for claim, said in item.data["claims"].items():
-            last = judged.setdefault((item.plan.name, device_name(item), claim), {})
-            found += _change(item, claim, {case: history[each] for case, each in sorted(last.items(), key=_place)})
-            last |= dict.fromkeys(said["cases"], place)
+            if cases := _judged(said):
+                last = judged.setdefault((item.plan.name, device_name(item), claim), {})
+                by_age = sorted(last, key=last.__getitem__)
+                found += _change(item, claim, {case: history[last[case]] for case in by_age})
+                last |= dict.fromkeys(cases, place)
     return tuple(found)
 
 
-def _place(last: tuple[str, int]) -> int:
-    return last[1]
+def _judged(said: Mapping[str, Any]) -> dict[str, str]:
+    """The verdicts of a claim by case; of a claim that is not measured whole none, and none that is not measured: a run
+    without counters says nothing of traffic."""
+    by_case = {case: str(each["status"]) for case, each in said["cases"].items()}
+    whole = said["status"] != Status.NO_EVIDENCE
+    return {case: status for case, status in by_case.items() if status != Status.NO_EVIDENCE} if whole else {}
 
 
 def _change(item: Judged, claim: str, last: Mapping[str, Judged]) -> Iterator[VerdictChange]:
     """One at most. `last`: by case the run that judged it last, the newest at the end."""
     said = item.data["claims"][claim]
-    cases, known = said["cases"], {"digest": item.digest, "claim": claim, "now": said["status"]}
-    known |= {"now_word": claim_word(said)}
-    if cases and not last:
+    cases, now = _judged(said), said["status"]
+    known = {"digest": item.digest, "claim": claim, "now": now, "now_word": claim_word(said)}
+    if not last:
         yield VerdictChange(was="", **known)
-    moved = [
-        run for case, run in last.items() if case in cases and _came_out(run, claim, case) != cases[case]["status"]
-    ]
-    if last and (moved or cases.keys() - last.keys()):
-        before = (moved or [*last.values()])[-1]
-        was = before.data["claims"][claim]
-        if was["status"] != said["status"]:
-            causes = _causes(before, item, claim) if moved else (OTHER_CASES,)
-            yield VerdictChange(
-                was=was["status"], was_word=claim_word(was), before=before.digest, causes=causes, **known
-            )
+        return
+    moved = {case: run for case, run in last.items() if case in cases and _judged(_of(run, claim))[case] != cases[case]}
+    if not moved and cases.keys() <= last.keys():
+        return
+    before = [run for run in (moved or last).values() if _of(run, claim)["status"] != now]
+    if before:
+        # a case that moved the other way is no cause: one that was not judged before decided
+        explained = now == Status.SUPPORTED or any(cases[case] == now for case in moved)
+        was = _of(before[-1], claim)
+        causes = _causes(before[-1], item, claim) if moved and explained else (OTHER_CASES,)
+        yield VerdictChange(
+            was=was["status"], was_word=claim_word(was), before=before[-1].digest, causes=causes, **known
+        )
 
 
-def _came_out(run: Judged, claim: str, case: str) -> str:
-    return str(run.data["claims"][claim]["cases"][case]["status"])
+def _of(run: Judged, claim: str) -> Mapping[str, Any]:
+    said: Mapping[str, Any] = run.data["claims"][claim]
+    return said
 
 
 def _causes(older: Judged, newer: Judged, claim: str) -> tuple[str, ...]:

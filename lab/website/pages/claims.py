@@ -14,7 +14,13 @@ from lab.website.addresses import case_address
 from lab.website.data.judged import Judged
 from lab.website.figure import DataView, Figure, Sentence
 from lab.website.pages.labels import case_label, scope_within, shape_label
-from lab.website.pages.pooled_verdicts import NO_TRUST, differing_pool_sentence, pooled_sentence, pooled_status
+from lab.website.pages.pooled_verdicts import (
+    NO_TRUST,
+    differing_pool_sentence,
+    pooled_sentence,
+    pooled_status,
+    together_sentence,
+)
 from lab.website.table import Constant, Link, PageTable, TableRow, VerdictChip, Words, below, numbers, table_row, words
 from lab.website.verdict_words import case_word, claim_mark, claim_word, verdict_word
 
@@ -65,8 +71,7 @@ def _together(trust: Mapping[str, Any], shown: Judged, claim: PlannedClaim) -> S
         return ()
     if len(cases) > 1:
         return ("At some cases runs on three boards say otherwise.",)
-    place = (trust, shown, claim, otherwise[0])
-    return pooled_sentence(*place) or differing_pool_sentence(*place)
+    return together_sentence(trust, shown, claim, otherwise[0])
 
 
 def claims_table(claims: tuple[View, ...], label: str) -> PageTable:

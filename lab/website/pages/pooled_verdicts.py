@@ -35,6 +35,12 @@ def differing_pool_sentence(trust: Mapping[str, Any], item: Judged, claim: Plann
     return other_pool_sentence(trust, item, claim, case) if together not in (None, alone) else ()
 
 
+def together_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> Sentence:
+    """'3 runs on 3 boards: holds, 1.18× [1.16, 1.20]', whether or not the run shown is one of them."""
+    path = ("pooled", item.plan.name, item.machine.get("gpu", ""), claim.name, case)
+    return _over_runs(DataView(trust, TRUST).at(*path), ": ")
+
+
 def pooled_status(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> str | None:
     """The verdict of runs on three boards of the GPU model of `item`; None where there are none."""
     path = ("pooled", item.plan.name, item.machine.get("gpu", ""), claim.name, case, "status")

@@ -105,13 +105,13 @@ def _model(pairs: Mapping[str, Any]) -> str:
 
 
 def _newer_pairs(view: DataView) -> Iterator[Sentence]:
-    """The same counts for pairs of which a run is newer than the policy, where older pairs were seen as it was made."""
+    """The same counts for pairs of which a run is newer than the policy; nothing where no older pair is published."""
     newer = [
         (view.at("repeatability", number, "newer"), pairs)
         for number, pairs in (view.value("repeatability") or {}).items()
         if pairs["newer"] and pairs["kind"] != Kind.CEILINGS
     ]
-    if newer:
+    if any(pairs["pairs"] > pairs["newer"]["pairs"] for _, pairs in newer):
         yield (
             "The policy's values were chosen with older runs in sight. A better test of them are pairs with a run that "
             f"was begun after {format.minute(POLICY_SET_UTC)}, when they were set. ",
