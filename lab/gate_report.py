@@ -24,7 +24,7 @@ EXIT_STATUS = {Outcome.FINE: 0, Outcome.REGRESSION: 1, Outcome.CANNOT_TELL: 3}
 
 def describe_gate(older: RunResult, newer: RunResult, compared: Sequence[Compared], limit: float) -> Iterator[str]:
     yield f"{older.plan.run_id} → {newer.plan.run_id}: {ANSWERS[outcome_of(compared)]}, asked for {per_cent(limit, 1)}"
-    if not compared:
+    if not any(each.older for each in compared):
         yield from (f"  {line}" for line in _nothing_compared(older))
     for each in compared:
         place = f"{each.case}  {each.subject} against {each.baseline}, {each.scope}"
@@ -45,7 +45,7 @@ def markdown(older: RunResult, newer: RunResult, compared: Sequence[Compared], l
         "| case | subject | before | now | change | answer |",
         "|---|---|---|---|---|---|",
     ]
-    if not compared:
+    if not any(each.older for each in compared):
         head = [*head[:4], *(f"- {line}" for line in _nothing_compared(older))]
     order = (Outcome.REGRESSION, Outcome.CANNOT_TELL, Outcome.FINE)
     rows = [

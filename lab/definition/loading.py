@@ -110,13 +110,16 @@ def _imported(file: Path, load: Callable[[], Loaded]) -> Loaded:
 def _exits_raised() -> Iterator[None]:
     """Let `os._exit` raise SystemExit as `sys.exit` does: it would end the command without a word, perhaps with 0.
 
-    It still ends what was forked meanwhile, and a file that keeps it as its own gets to use it afterwards.
+    It still ends what was forked meanwhile, and a file that keeps it as its own gets to use it afterwards. A file that
+    catches what it raises is not loaded either: it would go on after a call that does not return.
     """
     real, importing = os._exit, (os.getpid(), get_ident())
+    raised: list[SystemExit] = []
 
     def leave(status: int) -> NoReturn:
         if os._exit is leave and (os.getpid(), get_ident()) == importing:
-            raise SystemExit(f"os._exit({status!r})")
+            raised.append(SystemExit(f"os._exit({status!r})"))
+            raise raised[-1]
         real(status)
 
     os._exit = leave
@@ -124,6 +127,8 @@ def _exits_raised() -> Iterator[None]:
         yield
     finally:
         os._exit = real
+    if raised:
+        raise raised[0]
 
 
 def _in_words(folder: Path, problem: BaseException) -> str:

@@ -139,13 +139,15 @@ def _compared(
 def _newly_wrong(older: RunResult, newer: RunResult, compared: Collection[tuple[str, str, str]]) -> Iterator[Compared]:
     """Of claims and cases of which the older run has no ratio. What was wrong there already did not become so."""
     wrong_before = {
-        (experiment.plan.name, claim.name, case)
+        (experiment.plan.name, claim.subject, case)  # whichever claim said so
         for experiment, claim, case, verdict in older.speedup_verdicts()
         if _is_wrong(experiment, claim, case, verdict)
     }
     for experiment, claim, case, verdict in newer.speedup_verdicts():
-        place = (experiment.plan.name, claim.name, case)
-        if place not in compared and place not in wrong_before and _is_wrong(experiment, claim, case, verdict):
+        if (experiment.plan.name, claim.name, case) in compared:
+            continue
+        was_wrong = (experiment.plan.name, claim.subject, case) in wrong_before
+        if not was_wrong and _is_wrong(experiment, claim, case, verdict):
             yield Compared(
                 experiment=experiment.plan.name, claim=claim.name, case=case, subject=claim.subject,
                 baseline=claim.baseline, scope=claim.scope, outcome=Outcome.REGRESSION, reason=verdict.reason,

@@ -94,6 +94,11 @@ class ClaimEvidence:
         return str(self.data["status"])
 
     @property
+    def is_measured(self) -> bool:
+        """At one case at least; a run may have other claims of the experiment alone."""
+        return any(case["status"] != Status.NO_EVIDENCE for case in self.data["cases"].values())
+
+    @property
     def word(self) -> str:
         return claim_word(self.data)
 
@@ -193,7 +198,7 @@ def _standing(
     then = _pinned(support, support.evidence, history)
     seen = {each.evidence: _pinned(support, each.evidence, history) for each in decision.reviewed}
     reviews = {evidence: claim for evidence, claim in seen.items() if claim}
-    last = next((claim for claim in reversed(reviews.values()) if claim.data["cases"]), then)
+    last = next((claim for claim in reversed(reviews.values()) if claim.is_measured), then)
     now = _of_one_model(shown, last, history)
     elsewhere = shown if now is not shown else None
     run = contradicting(now.judged, support.claim, history) if now and now.status == support.expects else None

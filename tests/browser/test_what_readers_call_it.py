@@ -9,7 +9,7 @@ PAGES = ("index.html", "search/index.html")
 FULL = "rmsnorm 4096x4096 fp16 h100"
 ALIKE = (
     "rms norm 4096 x 4096 half h100", "h100 rms_norm 4096×4096 float16", "RMS-Norm 4096 by 4096 half precision H100",
-    "which rms normalization 4096 × 4096 fp16 is fastest on h100",
+    "h100 rmsnorm float 16 4096 x 4096", "which rms normalization 4096 × 4096 fp16 is fastest on h100",
 )  # fmt: skip
 
 
@@ -36,6 +36,16 @@ def test_other_names_and_spaces_in_a_shape_find_the_same(browser, served, page):
             assert told(seen, typed, said) == said, typed
             assert found(seen, page) == expected, typed
         assert seen.troubles() == []
+
+
+def test_a_kv_cache_is_no_cold_cache(browser, served):
+    with reader(browser) as seen:
+        seen.open(f"{served}/index.html")
+        seen.page.get_by_label("In a CUDA graph", exact=True).check(force=True)
+        told(seen, "kv cache", "kv")
+        assert seen.page.get_by_label("In a CUDA graph", exact=True).is_checked()
+        told(seen, "cold cache rmsnorm", "fit")
+        assert not seen.page.get_by_label("In a CUDA graph", exact=True).is_checked()
 
 
 def test_products_are_matmuls_and_float8_is_fp8(browser, served):

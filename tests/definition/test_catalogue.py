@@ -30,6 +30,10 @@ BROKEN = {
     ),
     "a program that exits": ("import sys\n\nsys.exit(7)\n", "broken.py, line 3: SystemExit: 7"),
     "a program that exits at once": ("import os\n\nos._exit(0)\n", "broken.py, line 3: SystemExit: os._exit(0)"),
+    "a program that catches that": (
+        "import os\ntry:\n    os._exit(0)\nexcept SystemExit:\n    pass\n",
+        "broken.py, line 3: SystemExit: os._exit(0)",
+    ),
     "a mistake of the lab's": (SOUND.format(name="Broken"), "experiment: 'Broken' is not a plain slug"),
     "one variable for two": (
         SOUND.format(name="lost") + SOUND.format(name="broken"),

@@ -100,6 +100,12 @@ def test_what_is_wrong_at_a_claim_that_the_older_run_lacks_is_named_and_what_was
     assert {each.reason for each in changes if each.change is None} == {"wrong result of the subject: off by one"}
     assert outcome_of(changes) is Outcome.REGRESSION
     assert outcome_of(compare_runs(wrong, wrong, 0.03)) is not Outcome.REGRESSION
+    renamed = [
+        dataclasses.replace(each, claim=dataclasses.replace(each.claim, name=f"new-{each.claim.name}"))
+        for each in experiment.claims
+    ]
+    newer = dataclasses.replace(wrong, experiments=(dataclasses.replace(experiment, claims=tuple(renamed)),))
+    assert outcome_of(compare_runs(wrong, newer, 0.03)) is not Outcome.REGRESSION  # it was wrong under another name
 
 
 def test_what_the_newer_run_left_out_is_undecided(tmp_path: Path) -> None:

@@ -88,6 +88,15 @@ def test_a_snippet_imports_and_calls_what_was_measured(place, install, lines):
     assert [line for line in lines if line not in call.code.splitlines()] == []
 
 
+@pytest.mark.parametrize(
+    "place", [("fp8-gemm", "torch-dequantised", "fp8-gemm-block"), ("fp8-gemm", "torch-scaled-mm", "fp8-gemm-block")]
+)
+def test_an_input_is_made_beforehand_only_where_the_call_reads_it(place):
+    call = snippet(*place)
+    assert call is not None
+    assert ("turned = " in call.code, "turned" in call.made) == (place[1] != "torch-dequantised",) * 2
+
+
 def test_what_torch_compile_was_given_is_shown_whole_with_its_options():
     call = snippet("softmax-fusion", "torch-compile", "softmax")
     assert call is not None

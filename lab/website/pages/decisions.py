@@ -106,7 +106,7 @@ def _review(review: Review, supports: Sequence[SupportStanding], preview: bool) 
     """A look at the record after it was decided. `href` leads to the run; empty in a preview."""
     reviewed = [(standing.support.expects, seen) for standing in supports if (seen := standing.at(review.evidence))]
     href = run_link(reviewed[0][1].judged) if reviewed and not preview else ""
-    expected = [seen.status == expects for expects, seen in reviewed if seen.data["cases"]]
+    expected = [seen.status == expects for expects, seen in reviewed if seen.is_measured]
     return View(review=review, href=href, told=came_out(sum(expected), len(expected)))
 
 

@@ -4,7 +4,8 @@ The function that makes an operator's inputs says so where it returns an express
 """
 
 import ast
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from types import FunctionType, ModuleType
@@ -75,8 +76,28 @@ def _lines(name: str, node: ast.expr, known: Mapping[str, str], names: Mapping[s
 
 
 def _is_unread(name: str, code: str) -> bool:
-    """Whether a function that the code shows whole takes it and makes no use of it."""
-    shown = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef | ast.Lambda)]
-    takes = [each for each in shown if name in (argument.arg for argument in each.args.args)]
-    reads = {node.id for each in takes for node in ast.walk(each) if isinstance(node, ast.Name)}
-    return bool(takes) and name not in reads
+    """Whether a function that the code shows whole, or calls at its end, takes it and makes no use of it."""
+    tree = ast.parse(code)
+    shown = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
+    takes = [(each, name) for each in shown if name in (argument.arg for argument in each.args.args)]
+    takes += _called(name, tree)
+    return bool(takes) and not any(each.id == taken for by, taken in takes for each in _names(by))
+
+
+def _names(node: ast.AST) -> Iterator[ast.Name]:
+    return (each for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+def _called(name: str, tree: ast.Module) -> Iterator[tuple[ast.FunctionDef | ast.Lambda, str]]:
+    """The experiment's own function that the last statement calls with this input, and what it calls it."""
+    imports = {
+        alias.name: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    match tree.body[-1]:
+        case ast.Assign(value=ast.Call(func=ast.Name(id=called), args=args)) if called in imports:
+            function = getattr(sys.modules.get(imports[called] or ""), called, None)
+            definition = tree_of(function) if isinstance(function, FunctionType) else None
+            if isinstance(definition, ast.FunctionDef | ast.Lambda):
+                pairs = zip(args, definition.args.args, strict=False)
+                given = (taken.arg for each, taken in pairs if isinstance(each, ast.Name) and each.id == name)
+                yield from ((definition, each) for each in given)

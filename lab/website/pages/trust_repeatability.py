@@ -113,8 +113,8 @@ def _newer_pairs(view: DataView) -> Iterator[Sentence]:
     ]
     if any(pairs["pairs"] > pairs["newer"]["pairs"] for _, pairs in newer):
         yield (
-            "The policy's values were chosen with older runs in sight. A better test of them are pairs with a run that "
-            f"was begun after {format.minute(POLICY_SET_UTC)}, when they were set. ",
+            "The policy's values were chosen with older runs in sight. A better test is a pair of which at least one "
+            f"run was begun after {format.minute(POLICY_SET_UTC)}, when they were set. ",
             *joined(
                 (
                     (

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 # By what the search calls it, in lower case and with a space where a hyphen or an underscore may stand. A phrase that
 # stands for itself keeps a shorter one within it from being replaced: half the warps are not fp16.
 ALSO_CALLED: Mapping[str, tuple[str, ...]] = {
-    "bf16": ("bfloat16",),
-    "fp16": ("float16", "half", "half precision"),
-    "fp32": ("float32", "float", "single precision"),
-    "fp8": ("float8", "float8 e4m3fn", "e4m3", "e4m3fn"),
+    "bf16": ("bfloat16", "bfloat 16", "bf 16"),
+    "fp16": ("float16", "float 16", "fp 16", "half", "half precision"),
+    "fp32": ("float32", "float 32", "fp 32", "float", "single precision"),
+    "fp8": ("float8", "float 8", "fp 8", "float8 e4m3fn", "e4m3", "e4m3fn"),
     "matmul": (
         "matmuls", "gemm", "gemms", "mat mul", "product", "products", "matrix product", "matrix products",
         "matrix multiply", "matrix multiplication", "matrix multiplications",
