@@ -12,7 +12,7 @@
   var winners = null, tried = [], entries = null, asked = false, waiting = 0;
 
   function tokens(text) {
-    return text.toLowerCase().replace(/[×*]/g, "x").replace(/([^a-z0-9.+]|\+(?!\+))+/g, " ").replace(/(\d) ?(x|by) ?(?=\d)/g, "$1x")
+    return text.toLowerCase().replace(/[×*]/g, "x").replace(/([^a-z0-9.+]|\+(?!\+))+/g, " ").replace(/\b(\d[\dx]*) ?(x|by) ?(?=\d)/g, "$1x")
       .replace(phrases, found => known.alike[found]).split(" ").filter(Boolean);
   }
 
@@ -238,7 +238,7 @@
   // Without a word that names a choice the reader's own is back.
   function choose(group, words) {
     var held = group.all.map(each => tokens(each.dataset.word || ""));
-    var at = held.findIndex(some => words.some(word => some.includes(word)));
+    var at = held.findIndex(some => words.some(word => word !== "cache" && some.includes(word)));
     if (group.all.length) { group.all[at < 0 ? group.own : at].checked = true; }
     return at < 0 ? [] : held[at];
   }
