@@ -479,6 +479,23 @@ def test_newer_runs_that_measured_less_are_told_and_others_are_not(tmp_path):
     assert (support_view(alone, preview=False).since, support_view(alone, preview=False).unmeasured_since) == ((), True)
 
 
+def test_what_runs_on_three_boards_say_together_stands_beside_a_claim_where_it_differs(tmp_path):
+    now = with_first_case_only(on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z"), (CLAIM,))
+    (case,) = now.data["claims"][CLAIM]["cases"]
+    claim = now.plan.claim(CLAIM)
+    (support,) = standings(record(tmp_path, PINNED), [now], [now], TODAY)
+
+    def together(status: str, threshold: float = claim.threshold) -> str:
+        pool = {"run_count": 3, "boards": 3, "status": status, "ratio": 1.01, "low": 1.005, "high": 1.015}
+        pool |= {"threshold": threshold, "scope": claim.scope}
+        trust = {"pooled": {now.name: {OLD_GPU: {CLAIM: {case: pool}}}}}
+        return plain(support_view(support, preview=False, trust=trust).together)
+
+    assert together("refuted") == "3 runs on 3 boards: does not hold, 1.010× [1.005, 1.015]"
+    assert together(support.now.status) == ""
+    assert together("refuted", threshold=9.0) == ""  # asked for something else
+
+
 def test_a_review_by_a_run_that_did_not_measure_the_claim_leaves_what_was_seen_before(tmp_path):
     then = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
     without = with_first_case_only(on_gpu(evidence_of(FAST, "bbbb"), OLD_GPU, "2026-01-03T00:00:00Z"), ())

@@ -56,12 +56,12 @@ def claim_view(
         mean=_mean(claim, view),
         right=_right(claim.expected),
         as_expected=view.value(*path, "status") in (claim.expected or ("supported",)),  # nobody need look at it twice
-        together=_together(trust, shown, claim),
+        together=said_together(trust, shown, claim),
         rows=tuple(map(row, view.value(*path, "cases"))),
     )
 
 
-def _together(trust: Mapping[str, Any], shown: Judged, claim: PlannedClaim) -> Sentence:
+def said_together(trust: Mapping[str, Any], shown: Judged, claim: PlannedClaim) -> Sentence:
     """What runs on three boards say together, where that is not the verdict of the run shown."""
     cases = shown.data["claims"][claim.name]["cases"]
     otherwise = [

@@ -1,7 +1,7 @@
 """Decision records as pages: what was decided, what it rests on, then and now, and what would reverse it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace as View
 from typing import Any
 
@@ -25,8 +25,9 @@ from lab.website.decisions import (
 )
 from lab.website.figure import DataView, Figure, Sentence, extremes, joined
 from lab.website.outputs import Document, Output, SiteContext
-from lab.website.pages.claims import spoiled_because
+from lab.website.pages.claims import said_together, spoiled_because
 from lab.website.pages.labels import case_label, shape_label
+from lab.website.pages.pooled_verdicts import NO_TRUST
 from lab.website.pages.run_links import run_link
 from lab.website.table import (
     Link,
@@ -85,7 +86,7 @@ def decision_pages(context: SiteContext) -> Iterator[Output]:
     by_slug = {row.slug: row for row in rows}
     preview = bool(context.label)
     for decision, rested_on in context.decisions:
-        supports = tuple(support_view(standing, preview) for standing in rested_on)
+        supports = tuple(support_view(standing, preview, context.trust) for standing in rested_on)
         cases = _case_table(supports)
         view = {
             "row": by_slug[decision.slug],
@@ -202,7 +203,7 @@ def _section(anchor: str, title: str, text: str) -> View:
     return View(anchor=anchor, title=title, html=prose_html(text.strip()))
 
 
-def support_view(standing: SupportStanding, preview: bool) -> View:
+def support_view(standing: SupportStanding, preview: bool, trust: Mapping[str, Any] = NO_TRUST) -> View:
     """One claim that a decision rests on: as expected, when decided, and now."""
     support, now, then = standing.support, standing.now, standing.then
     page = _page(support)
@@ -218,6 +219,7 @@ def support_view(standing: SupportStanding, preview: bool) -> View:
         cases=_cases(*both, (here, pinned), linked=standing.elsewhere is None),
         measured=_measured(standing, preview),
         since=_since(standing, preview),
+        together=said_together(trust, now.judged, now.judged.plan.claim(now.claim)) if now else (),
         unmeasured_since=bool(now and then and now.judged.digest == then.judged.digest and not standing.since),
     )  # fmt: skip
 

@@ -37,8 +37,9 @@ def differing_pool_sentence(trust: Mapping[str, Any], item: Judged, claim: Plann
 
 def together_sentence(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> Sentence:
     """'3 runs on 3 boards: holds, 1.18× [1.16, 1.20]', whether or not the run shown is one of them."""
-    path = ("pooled", item.plan.name, item.machine.get("gpu", ""), claim.name, case)
-    return _over_runs(DataView(trust, TRUST).at(*path), ": ")
+    view = DataView(trust, TRUST).at("pooled", item.plan.name, item.machine.get("gpu", ""), claim.name, case)
+    asked = (view.value("scope"), view.value("threshold")) == (claim.scope, claim.threshold)
+    return _over_runs(view, ": ") if asked else ()
 
 
 def pooled_status(trust: Mapping[str, Any], item: Judged, claim: PlannedClaim, case: str) -> str | None:
