@@ -154,7 +154,7 @@ def test_a_verdict_page_has_claims_boundary_environment_and_policy(page):
 
 def test_a_verdict_page_has_the_times_of_its_run(world, page):
     text = page(f"runs/{{again}}/{NORMS}").text
-    times = text[text.index("implementations of cases") : text.index("What this does and does not show")]
+    times = text[text.index("Every implementation at every case") : text.index("What this does and does not show")]
     measured = [
         cell["scopes"]["device_cold"]["p50_seconds"]
         for profiles in data(world, f"runs/{{again}}/{NORMS}/data.json")["cells"].values()

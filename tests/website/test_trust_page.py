@@ -102,8 +102,8 @@ def test_pairs_with_a_run_that_is_newer_than_the_policy_are_told_first() -> None
     )
     first, *_ = (text_of(note) for note in repeatability_part(DataView(trust_of(*ALIKE[:2], newer)))["notes"])
     assert first.endswith(
-        "NVIDIA H200, fixed kernels: verdicts differ in 2 of 2 such pairs, 0.0 % of the intervals hold, 0.0 % of the "
-        "pairs agree within error."
+        "NVIDIA H200, fixed kernels: verdicts differ in 2 of 2 such pairs, 0.0 % of the intervals hold the other "
+        "speed-up, 0.0 % of the pairs agree within error."
     )
     notes = repeatability_part(DataView(trust_of(*all_newer, newer)))["notes"]
     assert not any("policy's values" in text_of(note) for note in notes)  # the table says it

@@ -120,7 +120,7 @@ def _newer_pairs(view: DataView) -> Iterator[Sentence]:
                     (
                         f"{pairs['gpu']}, {pairs['kind']}: ",
                         *sentence(at, "verdicts differ in {changed} of {pairs} such pairs, "),
-                        at.figure("holding_share", show=share), " of the intervals hold, ",
+                        at.figure("holding_share", show=share), " of the intervals hold the other speed-up, ",
                         at.figure("zero_share", show=share), " of the pairs agree within error",
                     )
                     for at, pairs in newer
