@@ -86,7 +86,7 @@ FLASH = Profile(
     name="sdpa-flash",
     title="SDPA flash",
     technique="scaled_dot_product_attention pinned to the flash backend, which splits the keys for a single query.",
-    hypothesis="Near the memory's limit at many heads; behind where seven query heads share one of keys.",
+    hypothesis="Near DRAM bandwidth at many heads; behind in GQA, where seven query heads share a key-value head.",
     signal="One or two kernels; DRAM bytes at one read of the cache, or above it.",
     implementations={"decode-attention": lambda: load_sdpa(SDPBackend.FLASH_ATTENTION)},
     devices=("cuda",),
@@ -104,8 +104,8 @@ TRITON = Profile(
     name="triton-decode-attention",
     title="Triton decode attention",
     technique=(
-        "The query heads that share a head of keys are the rows of one tile; the keys of a sequence are split over "
-        "as many programs as fill the GPU once, and a second kernel adds the parts in order."
+        "The query heads that share a key-value head (GQA) are the rows of one tile; the keys of a sequence are split "
+        "over as many programs as fill the GPU once, and a second kernel adds the parts in order."
     ),
     hypothesis="Bound by one read of the cache: level with the best rival or ahead.",
     signal="The lab's own kernels; DRAM throughput near peak, DRAM bytes at one read of the cache.",
@@ -135,8 +135,8 @@ CLAIMS = (
     Claim(
         name="grouped-triton-decode-attention-beats-sdpa-flash",
         text=(
-            "Where seven query heads share one of keys, the Triton decode attention is at least 1.2 times as fast as "
-            "PyTorch's flash backend."
+            "In GQA of seven query heads for each key-value head, the Triton decode attention is at least 1.2 times "
+            "as fast as PyTorch's flash backend."
         ),
         subject=TRITON, baseline=FLASH, cases=(LONG, BATCH), threshold=1.2,
     ),

@@ -45,7 +45,7 @@ OTHERS = tuple(
         ((512, 3584, 18_944), "512 tokens through the down projection of Qwen2.5-7B"),
         ((64, 4096, 11_008), "64 rows: the time of reading the weight"),
         ((3000, 3000, 3000), "no multiple of a tile, and rows that begin between lines of memory"),
-        ((4097, 4095, 4093), "rows whose bytes are no multiple of 16, which no copy engine can take"),
+        ((4097, 4095, 4093), "rows whose length in bytes is no multiple of 16, which TMA cannot read"),
         ((128, 128, 32_768), "a small result of long sums"),
         ((8192, 128, 8192), "a thin weight"),
         ((100, 8192, 8192), "a hundred rows"),
@@ -85,9 +85,9 @@ TRITON = Profile(
     name="triton-matmul",
     title="Triton matmul",
     technique=(
-        "The lab's kernel as its rule launches it: persistent programs, of whose warps two copy tiles and eight "
-        "multiply, in two groups. Each group has rows of its own of every tile, or whole tiles in turn. Tiles have "
-        "as many columns as fit the shape, a multiple of 16."
+        "The lab's kernel as its rule launches it, persistent and warp-specialised: of a program's warps two copy "
+        "tiles and eight multiply, in two groups. Each group has rows of its own of every tile, or whole tiles in "
+        "turn. Tiles have as many columns as fit the shape, a multiple of 16."
     ),
     hypothesis="Level with cuBLAS within a few per cent; faster where its tiles leave a wave half empty.",
     signal="One kernel of the lab's, or two where sums are split; Tensor-pipe use within a few per cent of cuBLAS.",
@@ -96,7 +96,7 @@ TRITON = Profile(
     devices=("cuda",),
 )
 WIDE = launched(
-    "tile-128x256", "tile 128 × 256", "The same kernel with the largest tile of which three are under way.",
+    "tile-128x256", "tile 128 × 256", "The same kernel with the largest tile that leaves room for three stages.",
     "Level where tiles are many; slower where they fill only a part of their last wave.",
     gemm_configuration(128, 256, 64, stages=3, hopper=True), ("gemm", "gemm-default"),
 )  # fmt: skip
@@ -111,12 +111,12 @@ SMALL = launched(
     gemm_configuration(128, 128, 64, stages=6, hopper=True),
 )  # fmt: skip
 SHALLOW = launched(
-    "two-stages", "two stages", "The same kernel with two tiles of each operand under way, in place of three.",
-    "Slower: the matrix units wait for memory.",
+    "two-stages", "two stages", "The same kernel with two pipeline stages instead of three.",
+    "Slower: the Tensor Cores wait for memory.",
     gemm_configuration(128, 256, 64, stages=2, hopper=True),
 )  # fmt: skip
 DEEP = launched(
-    "four-stages", "four stages", "The same kernel with four tiles under way, which leave room for half a tile of y.",
+    "four-stages", "four stages", "The same kernel with four pipeline stages, which leave room for half a tile of y.",
     "A little slower: the second half of a tile's result waits until the first has left shared memory.",
     gemm_configuration(128, 256, 64, stages=4, hopper=True),
 )  # fmt: skip
@@ -156,7 +156,7 @@ CLAIMS = (
     ),
     Claim(
         name="divided-warps-beat-plain-triton",
-        text="With its warps divided the product is at least 1.1 times as fast as in plain Triton, of many tiles.",
+        text="Warp-specialised, the product is at least 1.1 times as fast as in plain Triton where tiles are many.",
         subject=TRITON, baseline=POINTERS, cases=(LARGE, GATE), threshold=1.1,
     ),
     Claim(
@@ -176,12 +176,12 @@ CLAIMS = (
     ),
     Claim(
         name="three-stages-beat-two",
-        text="Three tiles under way are at least 2 % faster than two.",
+        text="Three pipeline stages are at least 2 % faster than two.",
         subject=WIDE, baseline=SHALLOW, cases=(LARGE, GATE),
     ),
     Claim(
         name="three-stages-keep-up-with-four",
-        text="Three tiles under way, with room for a whole tile of the result, are at least as fast as four.",
+        text="Three pipeline stages, with room for a whole tile of the result, are at least as fast as four.",
         subject=WIDE, baseline=DEEP, cases=(LARGE, GATE), threshold=1.0,
     ),
     Claim(
@@ -203,8 +203,8 @@ MATMUL_TILING = Experiment(
     importance=(
         "Matrix products take most of a model's time, and the library's are hard to reach: what is to be fused with a "
         "product can only win where the product itself does not lose. This experiment takes one kernel apart: the "
-        "size of its tiles, how many are under way, their order, and whether a warp copies or multiplies. Tensor-pipe "
-        "use from the profiler says which of them feeds the matrix units."
+        "size of its tiles, its pipeline stages, the order of tiles, and warp specialisation. Tensor-pipe use from the "
+        "profiler says which of them feeds the Tensor Cores."
     ),
     focus="Tiling and scheduling",
     cases=(*LISTED, *OTHERS),

@@ -165,7 +165,7 @@ def block_profile(block_bytes: int) -> Profile:
         name=f"triton-block-{block_bytes}",
         title=f"Triton, blocks of {block_bytes // 1024} KiB",
         technique=f"The copy again, in programs that take {block_bytes // 1024} KiB: {loads} × 16 bytes a thread.",
-        hypothesis="No faster than `2 KiB`: what is under way in all programs fills the memory's queues anyway.",
+        hypothesis="No faster than `2 KiB`: the loads in flight in all programs fill the memory's queues anyway.",
         signal="The lab's own kernel; the same DRAM bytes.",
         implementations={"copy-block": lambda: copy_in_blocks(block_bytes)},
         kernels={"copy-block": "_copy_kernel"},

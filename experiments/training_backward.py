@@ -360,8 +360,8 @@ TRITON = Profile(
     name="triton",
     title="Triton",
     technique=(
-        "For norms one kernel that keeps its sums for dw in registers while it goes through rows, loads of the next "
-        "ones under way, and a small kernel that adds up the programs' shares; one kernel for everything else."
+        "For norms one kernel that keeps its sums for dw in registers while it goes through rows, with the loads of "
+        "the next ones in flight, and a small kernel that adds up the programs' shares; one kernel for everything else."
     ),
     hypothesis="Bound by the least traffic: every tensor read or written once.",
     signal="The lab's own kernels; DRAM bytes near the least traffic.",

@@ -119,7 +119,7 @@ MOST_BYTES = 2**31  # of one tensor; of a product, of its three together
 PRODUCT_DTYPES = ("bfloat16", "float16")
 PRODUCT_ROWS = (1, 16, 80, 128, 784, 1000, 1024, 3001, 4096, 16384)  # tokens; some are no multiple of a tile
 # (M, N) and K: rows of K elements begin at lines of 128 bytes (4096), between them (1000, 3000, 8200), or at no
-# multiple of 16 bytes, which no copy engine can take.
+# multiple of 16 bytes, which TMA cannot read.
 ODD_RESULTS = (
     (1, 5003), (7, 4097), (80, 3001), (129, 1023), (784, 1504), (1000, 1000), (3001, 257), (4097, 8193), (8191, 127),
     (65537, 64), (33, 65536), (96, 96),

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from lab.definition.breakdown import Breakdown, BreakdownRow
 from lab.definition.claim_words import in_graph
+from lab.definition.default_inputs import randn
 from lab.definition.experiment import EDGES, Case, Claim, Experiment, Operator, Output, Profile
 from lab.definition.search import Tunable, beats_the_rule, launched_as, launched_by_rule
-from lab.definition.short import experiment, randn
+from lab.definition.short import experiment
 from lab.definition.tokens import Tokens
 from lab.kernels.traffic import Traffic
 

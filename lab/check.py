@@ -4,17 +4,20 @@ On a GPU where there is one, and else on the CPU, where Triton's interpreter run
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 
-from lab.definition.experiment import Case, Experiment, Function, Profile
+from lab.definition.experiment import Case, Experiment, Function, Profile, one_of
+from lab.suggest import did_you_mean
 from lab.worker.correctness import check_profile
 from lab.worker.edges import edge_inputs
 from lab.worker.faults import fault, skip_reason
+from lab.worker.launches import interpreted, seen
 
 MOST_ELEMENTS = 1 << 12  # of a tiny shape: an interpreter calls Python for every block
 SEEDS = (1, 2)
@@ -90,6 +93,7 @@ def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
     if reason := skip_reason(profile, device):
         return "skipped", reason
     operator, dtype = case.operator, getattr(torch, case.dtype)
+    named = one_of((profile.kernels or {}).get(operator.name, ""))
     strict = replace(operator, reference=partial(_float64, operator.reference))
     try:
         sets = [operator.inputs(case.shape, dtype, device, seed) for seed in SEEDS]
@@ -101,11 +105,24 @@ def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
             if not callable(function):
                 return "failed", f"its loader gives a {type(function).__name__}; accepted is the function to call"
             edges = edge_inputs(operator, case.shape, dtype, device, own_form=profile.recompiles)
-            correctness = check_profile(strict, function, sets, SEEDS, in_place=profile.in_place, edges=edges)
+            with ExitStack() as watched:
+                launched = [watched.enter_context(watch()) for watch in (seen, interpreted) if named]
+                correctness = check_profile(strict, function, sets, SEEDS, in_place=profile.in_place, edges=edges)
     except (Exception, SystemExit) as problem:
         return "failed", fault(problem)
     if not correctness.passed:
         return "wrong", correctness.message
+    if other := _other_kernel(named, set().union(*launched), device):
+        return "wrong", other
     standard = correctness.standard_tolerance_share
     beside = f", of the standard implementation {standard:.2f}" if standard else ""
     return "right", f"worst error {correctness.worst_tolerance_share:.2f} of the tolerance{beside}"
+
+
+def _other_kernel(named: Sequence[str], launched: Collection[str], device: str) -> str:
+    """Why a profile does not launch the kernel that it names, or nothing. On a CPU it may take another way to its
+    result, and launch none."""
+    if not named or not set(named).isdisjoint(launched) or (device == "cpu" and not launched):
+        return ""
+    instead = f"launches {', '.join(sorted(launched))}" if launched else "launches none"
+    return f"it names the kernel {' or '.join(named)} and {instead}{did_you_mean(named[0], launched)}"

@@ -121,7 +121,7 @@ def measure(
     from lab.worker.device import choose_device
 
     experiment = asked.definition() if isinstance(asked, Draft) else asked
-    refuse_mistakes([experiment], lambda name: asked.place if isinstance(asked, Draft) else "the experiment")
+    refuse_mistakes([experiment], lambda name: str(asked.place) if isinstance(asked, Draft) else "the experiment")
     chosen = choose_device(device)
     plan = make_plan(
         run_id or f"{experiment.name}-{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}", [experiment],

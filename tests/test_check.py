@@ -144,6 +144,37 @@ def project_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
     return write
 
 
+LAUNCHES = """\
+import lab, torch, triton, triton.language as tl
+@triton.jit
+def _double_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + lanes, tl.load(x_ptr + lanes, mask=lanes < n) * 2, mask=lanes < n)
+def double(x):
+    y = torch.empty_like(x)
+    _double_kernel[(1,)](x, y, x.numel(), BLOCK=64)
+    return y
+mine = lab.experiment('doubling', shapes=[(4, 8)], reference=lambda x: 2 * x.double())
+mine.profile('plain', lambda x: x + x, baseline=True, kernel='_kernel_on_a_gpu')
+mine.profile('named', double, kernel='_other or _double_kernel')
+mine.profile('misspelt', double, kernel='_dubble_kernel')
+mine.claim('named')
+"""
+
+
+def test_a_kernel_that_a_profile_names_and_does_not_launch_is_told(
+    project_with: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project_with("return x") / "mine.py").write_text(LAUNCHES)
+    assert main(["check"]) == 1
+    plain, named, misspelt = (line.split(maxsplit=3)[3] for line in capsys.readouterr().out.splitlines())
+    assert plain.startswith("right: ")  # without a GPU it may launch none
+    assert named.startswith("right: ")
+    assert misspelt == (
+        "wrong: it names the kernel _dubble_kernel and launches _double_kernel; did you mean '_double_kernel'?"
+    )
+
+
 @pytest.mark.parametrize(
     ("odd", "message"),
     [

@@ -17,6 +17,7 @@ from lab.definition.publication import Publication
 from lab.definition.search import Tunable, search_of
 from lab.definition.short import Draft
 from lab.definition.tokens import Tokens
+from lab.definition.written import Place
 from lab.errors import DefinitionError, LabError, PlanError, RunError
 from lab.evidence.codec import from_data
 from lab.evidence.source import HANDED_OVER
@@ -88,7 +89,7 @@ def _held(module: ModuleType) -> Iterator[Experiment | Draft]:
         yield from (each for each in members if isinstance(each, (Experiment, Draft)))
 
 
-def _lost(begun: Iterable[tuple[str, str]], listed: Iterable[object]) -> Iterator[tuple[str, str]]:
+def _lost(begun: Iterable[tuple[str, Place]], listed: Iterable[object]) -> Iterator[tuple[str, str]]:
     """Experiments that were begun and are held by no variable, as where two were given to one."""
     kept = [(each.name, each.place) for each in listed if isinstance(each, Draft)]
     made = [each.name for each in listed if isinstance(each, Experiment)]

@@ -16,7 +16,7 @@ from threading import get_ident
 from types import ModuleType
 from typing import NoReturn, TypeVar
 
-from lab.definition.written import BEGUN
+from lab.definition.written import BEGUN, Place
 from lab.errors import DefinitionError, LabError
 
 Loaded = TypeVar("Loaded")
@@ -31,7 +31,7 @@ class Folder:
     package: ModuleType
     modules: tuple[ModuleType, ...]
     unreadable: tuple[str, ...]
-    begun: tuple[tuple[str, str], ...] = ()
+    begun: tuple[tuple[str, Place], ...] = ()
 
 
 @cache

@@ -19,8 +19,10 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import FrameType
 from typing import Any
 
+from lab.definition.default_inputs import Inputs, Shape, randn, randn_for
 from lab.definition.dtypes import ITEMSIZES, dtype_named
 from lab.definition.experiment import (
     SCOPES,
@@ -33,24 +35,12 @@ from lab.definition.experiment import (
     Operator,
 )
 from lab.definition.experiment import Profile as FrozenProfile
-from lab.definition.written import Claimed, Inputs, Shape, Written
+from lab.definition.written import Claimed, Place, Written
 from lab.errors import DefinitionError
 from lab.kernels.traffic import Traffic
 from lab.suggest import did_you_mean
 
 WITHOUT_DATA = "it is called on tensors without data (device meta), to count the bytes; give traffic= if it cannot be"
-
-
-def randn(shape: Shape, dtype: Any, device: str, seed: int, count: int = 1) -> tuple[Any, ...]:
-    """So many tensors of normal data. Equal seeds give equal values."""
-    import torch
-
-    if device == "meta":  # only sizes are needed
-        return tuple(torch.empty(shape, dtype=dtype, device=device) for _ in range(count))
-    generator = torch.Generator(device).manual_seed(seed)
-    return tuple(
-        torch.randn(shape, dtype=torch.float32, device=device, generator=generator).to(dtype) for _ in range(count)
-    )
 
 
 @dataclass
@@ -73,10 +63,11 @@ class Draft(Written):
         if callable(name):  # @exp.profile without brackets
             return self.profile()(name)
         if function is None and load is None:
+            place = _caller()
             return lambda decorated: self._add(
-                name or decorated.__name__.replace("_", "-"), decorated, None, baseline, recompiles, kernel, more
+                name or decorated.__name__.replace("_", "-"), decorated, None, baseline, recompiles, kernel, more, place
             )
-        return self._add(name, function, load, baseline, recompiles, kernel, more)
+        return self._add(name, function, load, baseline, recompiles, kernel, more, _caller())
 
     def claim(
         self, subject: str, *, faster_than: str = "", by: float = USUAL_THRESHOLD, shapes: Iterable[Shape] = (),
@@ -85,11 +76,13 @@ class Draft(Written):
         """Register that `subject` is at least `by` times as fast as `faster_than`, else the baseline, at all shapes or
         those named."""
         self._made = None
-        self._mistakes += [f"claim({subject!r}): {_unknown(word, CLAIM_FIELDS)}" for word in unknown]
+        place = _caller()
+        about = f"{place.beside(self.place)}: claim({subject!r})"
+        self._mistakes += [f"{about}: {_unknown(word, CLAIM_FIELDS)}" for word in unknown]
         self.claims.append(
             Claimed(
-                subject=subject, faster_than=faster_than, by=by, shapes=tuple(map(_as_shape, shapes)), scope=scope,
-                name=name, text=text,
+                place=place, subject=subject, faster_than=faster_than, by=by, shapes=tuple(map(_as_shape, shapes)),
+                scope=scope, name=name, text=text,
             )
         )  # fmt: skip
 
@@ -115,21 +108,21 @@ class Draft(Written):
 
     def _add(
         self, name: str, function: Any, load: Loader | None, baseline: bool, recompiles: bool | None, kernel: str,
-        more: dict[str, Any],
+        more: dict[str, Any], place: Place,
     ) -> Any:  # fmt: skip
         self._made = None
-        place = f"profile {name!r}"
+        about = f"{place.beside(self.place)}: profile {name!r}"
         if name in self.profiles:
-            self._mistakes.append(f"{place}: is defined twice")
+            self._mistakes.append(f"{about}: is defined twice")
         if (function is None) is (load is None):
-            self._mistakes.append(f"{place}: give it either a function or load=, a function that returns one")
+            self._mistakes.append(f"{about}: give it either a function or load=, a function that returns one")
             return function
         if not callable(function or load):
-            self._mistakes.append(f"{place}: {function or load!r} is no function")
+            self._mistakes.append(f"{about}: {function or load!r} is no function")
             return function
         accepted = set(FrozenProfile.__dataclass_fields__) - {"name", "implementations", "kernels", "recompiles"}
         for word in more.keys() - accepted:
-            self._mistakes.append(f"{place}: {_unknown(word, (*accepted, *PROFILE_FIELDS))}")
+            self._mistakes.append(f"{about}: {_unknown(word, (*accepted, *PROFILE_FIELDS))}")
         self.profiles[name] = FrozenProfile(
             name=name,
             implementations={self.name: load or partial(_given, function)},
@@ -141,7 +134,7 @@ class Draft(Written):
             },
         )
         if baseline and self.baseline and self.baseline != name:
-            self._mistakes.append(f"{place}: baseline=True, and {self.baseline!r} is the baseline already")
+            self._mistakes.append(f"{about}: baseline=True, and {self.baseline!r} is the baseline already")
         if baseline:
             self.baseline = name
         return function
@@ -171,11 +164,7 @@ class Draft(Written):
         )
 
     def _inputs(self) -> Inputs:
-        """`randn` gives as many tensors as the reference takes."""
-        if self.inputs is not randn:
-            return self.inputs
-        count = len(inspect.signature(self.reference).parameters)
-        return lambda shape, dtype, device, seed: randn(shape, dtype, device, seed, count)
+        return randn_for(self.reference) if self.inputs is randn else self.inputs
 
     def _claim(self, claim: Claimed, cases: tuple[Case, ...]) -> Claim:
         rival = claim.faster_than or self.baseline
@@ -247,17 +236,25 @@ def experiment(
     `prose` are fields of lab.Experiment: title, question, importance, focus, does_not_show, metrics, project; a
     publication needs question, importance and does_not_show.
     """
-    place = sys._getframe(1)
     draft = Draft(
         name=name, shapes=shapes, reference=reference, dtypes=dtypes, inputs=inputs, tolerance=tolerance, edges=edges,
         traffic=traffic, reads=reads, writes=writes, flops=flops, prose=prose,
-        place=f"{place.f_code.co_filename}, line {place.f_lineno}",
+        place=_caller(),
     )  # fmt: skip
     accepted = set(Experiment.__dataclass_fields__) - {"name", "cases", "profiles", "claims", "headlines"}
     for word in [word for word in prose if word not in accepted]:
         del prose[word]
         draft._mistakes.append(_unknown(word, (*accepted, *_options(experiment))))
     return draft
+
+
+def _caller() -> Place:
+    """The line that called the short form."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    assert frame  # this file is no program
+    return Place(file=frame.f_code.co_filename, line=frame.f_lineno)
 
 
 def _options(function: Callable[..., Any]) -> list[str]:

@@ -6,19 +6,33 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lab.definition.default_inputs import Inputs, Shape
 from lab.definition.dtypes import ITEMSIZES, SHORT_DTYPES, dtype_named
 from lab.definition.experiment import EDGES, SCOPES, SLUG, SLUG_RULE, Function, Profile
 from lab.kernels.traffic import Traffic
 from lab.suggest import did_you_mean
 
-Shape = tuple[int, ...]
-Inputs = Callable[..., tuple[Any, ...]]
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """A line of a file."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}"
+
+    def beside(self, other: "Place") -> str:
+        """As it is told where the file of `other` is known."""
+        return f"line {self.line}" if self.file == other.file else str(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claimed:
     """The arguments of a claim, before its profiles are looked up."""
 
+    place: Place
     subject: str
     faster_than: str
     by: float
@@ -28,7 +42,7 @@ class Claimed:
     text: str
 
 
-BEGUN: list[tuple[str, str]] = []  # name and place of every one in this process
+BEGUN: list[tuple[str, Place]] = []  # name and place of every one in this process
 
 
 @dataclass
@@ -47,7 +61,7 @@ class Written:
     writes: float | None
     flops: float
     prose: dict[str, Any]
-    place: str
+    place: Place
     profiles: dict[str, Profile] = field(default_factory=dict)
     claims: list[Claimed] = field(default_factory=list)
     baseline: str = ""
@@ -104,7 +118,7 @@ class Written:
         shapes = [tuple(shape) for shape in self.shapes if isinstance(shape, (tuple, list))]
         scopes = list(self.prose.get("scopes", SCOPES))
         for claim in self.claims:
-            place = f"claim({claim.subject!r})"
+            place = f"{claim.place.beside(self.place)}: claim({claim.subject!r})"
             rival = claim.faster_than or self.baseline
             if not rival:
                 yield f"{place}: faster_than is not given, and no profile is the baseline; accepted are {known}"

@@ -19,7 +19,7 @@ MEASURED = ("lab/quantities.py", *(f"lab/{stage}/*.py" for stage in STAGES), "py
 MEASURED_BEFORE = (*MEASURED, "lab/*.py", "lab/verdict/*.py")
 # Of these none changes what is timed, or how. Runs that differ here alone are repeats of one another.
 NOT_TIMED = ("lab/definition/", "lab/profiler/", "lab/evidence/", "lab/quantities.py", "pyproject.toml")
-MAKES_INPUTS = "lab/definition/short.py"  # of the experiments that do not make their own
+MAKES_INPUTS = "lab/definition/default_inputs.py"  # of the experiments that do not make their own
 # Here at any depth: an experiment may be a package of packages, and bring CUDA sources of its own.
 DEEP, CODE_FILES = ("lab/kernels/", "experiments/"), (".py", ".cu", ".cuh", ".h", ".cpp", ".ptx")
 NOT_MEASURED = ("experiments/audits/", "experiments/decisions/", "experiments/evidence/")

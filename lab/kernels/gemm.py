@@ -3,7 +3,7 @@
     y = activation(row_scale · (a @ b) · column_scale + bias)        a: (M, K), b: (K, N), y: (M, N)
     y = activation(a @ b) · (a @ b2)                                  paired
 
-There are two kernels. On a Hopper GPU, if the copy engine can read the operands, the one of `gemm_hopper` runs. On
+There are two kernels. On a Hopper GPU, if TMA can read the operands, the one of `gemm_hopper` runs. On
 other GPUs, and for operands that are too small or have unsuitable strides, the one here runs, which loads by pointers.
 If there are fewer tiles than multiprocessors, K is split: each program writes its partial sum in float32 to memory, and
 a second kernel adds these in a fixed order, so that the result is the same at every call.

@@ -50,7 +50,7 @@ def _place(tile, tiles_m, tiles_n, GROUP: gl.constexpr):
 @gluon.jit
 def _begin(tile, SIZE: gl.constexpr, length):
     """The first row or column of a tile. The last tile begins before the end of the one before it, if it would reach
-    beyond the last row: the copy engine takes long for rows that do not exist. Both write the same bits there."""
+    beyond the last row: TMA takes long for rows that do not exist. Both write the same bits there."""
     return gl.minimum(tile * SIZE, gl.maximum(length - SIZE, 0))
 
 
@@ -223,7 +223,7 @@ def _finish(
     COLUMN_SCALE: gl.constexpr, DIRECT: gl.constexpr, SHARING: gl.constexpr = True,
 ):  # fmt: skip
     """Scale, add the bias, activate, and write (rows, columns) of sums at row `base + row` of y: through shared memory,
-    or with DIRECT from registers, where y is a pointer to rows that the copy engine cannot write. SHARING: the write
+    or with DIRECT from registers, where y is a pointer to rows that TMA cannot write. SHARING: the write
     before this may still read y_tile."""
     ROWS: gl.constexpr = sums.shape[0]
     COLUMNS: gl.constexpr = sums.shape[1]

@@ -1,5 +1,5 @@
 """The launch of the matrix product on a Hopper GPU: what of a product and a configuration the kernel of `gemm_hopper`
-takes, and what follows from them: programs, clusters, stages, registers, and descriptors for the copy engine.
+takes, and what follows from them: programs, clusters, stages, registers, and TMA descriptors.
 
 Rows that are not aligned to lines of 128 bytes take the cache twice the requests. There the two programs of a cluster,
 which have tiles below each other, share the tiles of b: on an H100, 4096 × 3000 × 3000 took 149 µs without and 113 with
@@ -30,7 +30,7 @@ WITH_MORE, MORE_STEP = (64, 128), 16  # columns of a tile that may have more, an
 # two programs share tiles of b, and those with programs for at most this part of the multiprocessors.
 EARLY_SHARE = 0.75
 FEWEST_STAGES = 2  # a step's tiles are free when the next step's products have begun
-LEAST_COPIED_ROWS = 8  # of a: the copy engine copies no fewer of a tile
+LEAST_COPIED_ROWS = 8  # of a: TMA copies no fewer of a tile
 WGMMA_ROWS = 64  # of a product of the matrix unit: in a tile of so many the two groups of warps divide the columns
 HIGHEST = 256  # rows of a tile
 MOST_REGISTERS = 240  # of a thread that multiplies
@@ -40,7 +40,7 @@ MOST_REGISTERS = 240  # of a thread that multiplies
 FEW_REGISTERS, FEW_REGISTERS_COLUMNS = (96, 120), 144
 SHARED_BYTES = 227 * 1024  # of shared memory that a program may use
 BARRIER_BYTES = 1024  # more than the barriers and Triton's warp specialisation use
-COPY_ALIGNMENT = 16  # bytes: the copy engine needs it for the start of a tensor and for the stride of its rows
+COPY_ALIGNMENT = 16  # bytes: TMA needs it for the start of a tensor and for the stride of its rows
 ELEMENTS = {
     torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float32: gl.float32,
     torch.float8_e4m3fn: gl.float8e4nv, torch.float8_e5m2: gl.float8e5,
@@ -75,13 +75,13 @@ def none(_: Tensor) -> None:
 
 
 def aligned_columns(tensor: Tensor) -> int:
-    """The number of columns, rounded up to the alignment that the copy engine needs."""
+    """The number of columns, rounded up to the alignment that TMA needs."""
     step = COPY_ALIGNMENT // tensor.itemsize
     return -(-tensor.shape[1] // step) * step
 
 
 def copies_take(matrix: Tensor) -> bool:
-    """Whether the copy engine can read (rows, columns) without a copy: columns adjacent, rows aligned."""
+    """Whether TMA can read (rows, columns) without a copy: columns adjacent, rows aligned."""
     if matrix.data_ptr() % COPY_ALIGNMENT or (matrix.shape[1] > 1 and matrix.stride(1) != 1):
         return False
     step = matrix.stride(0) * matrix.itemsize
@@ -316,7 +316,7 @@ def takes_more_columns(product: Product, chosen: Configuration) -> bool:
 
 
 def writes_directly(product: Product, chosen: Configuration) -> bool:
-    """Whether y is written from registers, because the copy engine cannot write its rows."""
+    """Whether y is written from registers, because TMA cannot write its rows."""
     return product.shape[1] * _written_dtype(product, chosen).itemsize % COPY_ALIGNMENT != 0
 
 
@@ -353,7 +353,7 @@ def hopper_stages(
 
 
 def _across(product: Product) -> tuple[bool, bool]:
-    """Whether another axis than K is adjacent, as the copy engine reads them: in (a, b)."""
+    """Whether another axis than K is adjacent, as TMA reads them: in (a, b)."""
     return not copies_take(product.a), not copies_take(product.b.t())
 
 

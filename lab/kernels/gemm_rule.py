@@ -34,7 +34,7 @@ Tried, and slower:
 - Two launches, whole waves first and the remaining columns in smaller tiles: 512 × 4608 × 3584 33.0 µs, and 25.7 in
   one launch of tiles of 144 columns.
 - Tiles of 128 × 224 and more in turn: they do not fit into registers, and take seven times as long.
-On an H100: 4097 × 4095 × 4093, which the copy engine cannot read, in single calls 303 µs with both operands copied
+On an H100: 4097 × 4095 × 4093, which TMA cannot read, in single calls 303 µs with both operands copied
 first, cuBLAS 1001.
 """
 
@@ -193,7 +193,7 @@ def fitted(choice: Configuration, *, unsplit: bool, precise: bool) -> Configurat
 
 
 def _realigned(product: Product, chosen: Configuration) -> Multiply:
-    """The launch of the Hopper kernel on copies of the operands that the copy engine cannot read. The copies need as
+    """The launch of the Hopper kernel on copies of the operands that TMA cannot read. The copies need as
     much memory as the operands, and cost less than loading by pointers: 240 × 10,000 × 2500 took 174 µs by pointers on
     an H200, and with copies 66 µs on an H100 (cuBLAS 85)."""
     a, b = product.a, product.b
@@ -299,7 +299,7 @@ def _seconds(choice: Configuration, shape: tuple[int, ...], itemsize: int) -> fl
 
 
 def _reads_between_lines(K: int, itemsize: int) -> bool:
-    """Whether rows of K elements begin between lines, and the copy engine can read them: else they are copied to lines,
+    """Whether rows of K elements begin between lines, and TMA can read them: else they are copied to lines,
     and tiles are as for aligned rows. 4097 × 4095 × 4093 took 331 µs on an H100 with a tile for rows between lines, 303
     with one for aligned rows."""
     return K * itemsize % STEP_BYTES != 0 and K * itemsize % COPY_ALIGNMENT == 0
@@ -308,7 +308,7 @@ def _reads_between_lines(K: int, itemsize: int) -> bool:
 def _hopper_choices(shape: tuple[int, ...], itemsize: int) -> Iterator[Configuration]:
     M, N, K = shape
     for (rows, columns, more, turns), (stages, _) in HOPPER_TILES.items():
-        # The copy engine takes long for rows and columns that do not exist.
+        # TMA takes long for rows and columns that do not exist.
         if rows > max(M, FEW_ROWS) or N <= FEWEST_COLUMNS < columns + more:
             continue
         cluster = CLUSTER if _reads_between_lines(K, itemsize) and rows < M else 1

@@ -31,7 +31,7 @@ def matmul(
 ) -> Tensor:
     """activation(a @ b + bias), in one kernel launch, or in two if few tiles make it split K over programs.
 
-    On a Hopper GPU operands that its copy engine cannot read are copied first, unless the product is small: one more
+    On a Hopper GPU operands that TMA cannot read are copied first, unless the product is small: one more
     launch, and as much memory as the copied operands. It reads rows, or in 16-bit dtypes columns, of adjacent elements
     that begin at multiples of 16 bytes.
 

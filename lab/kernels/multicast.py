@@ -1,4 +1,4 @@
-"""Two programs of a cluster share a tile that the copy engine reads: each copies half of it to both.
+"""Two programs of a cluster share a tile that TMA reads: each copies half of it to both.
 
 CUDA C++ Programming Guide, "Thread Block Clusters"; PTX ISA, "cp.async.bulk.tensor", `.multicast::cluster`. Gluon of
 Triton 3.6 has no such copies, and its clusters (`num_ctas`) do not know Hopper's matrix unit. So a kernel is written as
@@ -6,7 +6,7 @@ for one program, says with `next_copy_to_both` which copies are shared, and its 
 as multicasts, every `mbarrier.arrive` arrives at both programs, and the grid consists of clusters of two.
 
 Arrivals have no `.release.cluster`: the assembler puts a memory barrier of the whole GPU before each, with which a step
-of a product took 1.3 µs instead of 0.7. The copy engine needs no such barrier, as in CUTLASS.
+of a product took 1.3 µs instead of 0.7. TMA needs no such barrier, as in CUTLASS.
 """
 
 import re

@@ -50,7 +50,7 @@ BYTES_AT_ONCE = 16_384  # of x, and as many of dy, that the programs of a multip
 MOST_THREAD_ELEMENTS = 64  # that a search tries
 NARROW_TILE_BYTES = 2048  # of the rows of a program, if several fit
 MOST_SHARE = 8
-SCRATCH_BYTES = 4096  # of shared memory that a program needs beside the rows under way
+SCRATCH_BYTES = 4096  # of shared memory that a program needs beside the rows in flight
 
 
 @triton.jit
@@ -415,7 +415,7 @@ def norm_backward_rule(
     shape: tuple[int, ...], itemsize: int, *, centred: bool = False, added: bool = False
 ) -> Configuration:
     """ROWS, BLOCK, SHARE, warps and stages for (M, N): one row a program where it is wide enough for two warps, as few
-    warps as its sums allow, and as many programs a multiprocessor as keep BYTES_AT_ONCE of rows under way.
+    warps as its sums allow, and as many programs a multiprocessor as keep BYTES_AT_ONCE of rows in flight.
 
     centred: LayerNorm. added: another gradient is added to dx. Measured on an H200. More rows a program instead of more
     programs gained up to 2 % for RMSNorm and lost 4 to 20 % for LayerNorm, which keeps twice the sums.

@@ -1,4 +1,4 @@
-"""Copies matrices so that the copy engine can read them fast: columns adjacent, rows aligned to lines of 128 bytes."""
+"""Copies matrices so that TMA can read them fast: columns adjacent, rows aligned to lines of 128 bytes."""
 
 from collections.abc import Callable
 

@@ -31,22 +31,22 @@ def seen() -> Iterator[set[str]]:
 
 
 @contextmanager
-def interpreted() -> Iterator[list[None]]:
-    """An item for each kernel that Triton's interpreter runs inside the block, in place of a compiled one."""
-    runs: list[None] = []
+def interpreted() -> Iterator[set[str]]:
+    """Names of the kernels that Triton's interpreter runs inside the block, in place of compiled ones, as they come."""
+    names: set[str] = set()
     if os.environ.get("TRITON_INTERPRET") != "1":
-        yield runs
+        yield names
         return
     from triton.runtime.interpreter import GridExecutor
 
     original = GridExecutor.__call__
 
     def noting(executor: Any, *arguments: Any, **named: Any) -> Any:
-        runs.append(None)
+        names.add(executor.fn.__name__)
         return original(executor, *arguments, **named)
 
     GridExecutor.__call__ = noting
     try:
-        yield runs
+        yield names
     finally:
         GridExecutor.__call__ = original

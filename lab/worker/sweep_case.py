@@ -15,7 +15,7 @@ from lab.evidence.moment import now
 from lab.evidence.record import Cell, Control, Correctness, Rounds, Sustained
 from lab.worker.compiled import Compilation
 from lab.worker.correctness import Check, check_output, verdict, worse
-from lab.worker.faults import fault, skip_reason
+from lab.worker.faults import fault, not_on_a_cpu, skip_reason
 from lab.worker.guard import Tampering
 from lab.worker.input_pool import InputPool, copies
 from lab.worker.launches import seen
@@ -160,7 +160,7 @@ class SweepCase(Observer):
             self._send(profile.name, "wrong", str(function), None)
             return None
         if isinstance(function, Exception):
-            self._send(profile.name, "failed", fault(function), None)
+            self._refuse(profile.name, function)
             return None
         subject = Subject(function, profile.in_place)
         try:
@@ -173,8 +173,7 @@ class SweepCase(Observer):
         except Exception as problem:  # any fault of a profile is a record of its cell, not the end of the sweep
             self.profile_ran(profile.name)
             self._refuse_poison(problem)
-            violation = self.violations.get(profile.name, "")
-            self._send(profile.name, "wrong" if violation else "failed", violation or fault(problem), None)
+            self._refuse(profile.name, problem)
             return None
         self.profile_ran(profile.name)
         item = Ready(profile, subject, compilation, correctness, peak_memory_bytes, graph_memory_bytes)
@@ -185,6 +184,15 @@ class SweepCase(Observer):
             self._send(profile.name, "skipped", INTERPRETED, item)
             return None
         return item
+
+    def _refuse(self, profile: str, problem: Exception) -> None:
+        """Record a profile that raised an exception before it was timed."""
+        if violation := self.violations.get(profile, ""):
+            self._send(profile, "wrong", violation, None)
+        elif reason := not_on_a_cpu(problem, self.clock.device):
+            self._send(profile, "skipped", reason, None)
+        else:
+            self._send(profile, "failed", fault(problem), None)
 
     def _refuse_poison(self, problem: Exception) -> None:
         """A CUDA fault can make the whole process useless: raise it again, so that the process ends here."""

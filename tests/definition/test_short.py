@@ -17,6 +17,7 @@ from lab.definition.short import Draft
 from lab.errors import DefinitionError
 from lab.starter import __file__ as starter
 
+OWN_LINE = re.compile(r"^line \d+: ")  # of a profile or claim, in the file of the experiment
 EXAMPLE = Path(starter).with_name("gelu.py")
 
 
@@ -43,7 +44,7 @@ def refused(made: Draft) -> list[str]:
         made.definition()
     first, *lines = str(refusal.value).splitlines()
     assert first.startswith(__file__)
-    return [line.strip() for line in lines]
+    return [OWN_LINE.sub("", line.strip()) for line in lines]
 
 
 def test_an_experiment_follows_from_functions_shapes_and_a_claim() -> None:
@@ -122,6 +123,36 @@ def test_all_mistakes_are_reported_at_once_with_what_is_accepted() -> None:
     assert "did you mean 'hypothesis'?" in messages[1]
     assert "accepted are ['a', 'b']" in messages[6]
     assert "no profile is the baseline" in messages[7]
+
+
+def test_a_mistake_names_the_line_of_its_own_profile_or_claim(tmp_path: Path) -> None:
+    file, other = tmp_path / "mine.py", tmp_path / "other.py"
+    file.write_text(
+        "import lab\n"
+        "exp = lab.experiment('doubling', shapes=[(4, 8)], reference=lambda x: 2 * x.double())\n"
+        "@exp.profile(basline=True)\n"
+        "def plain(x): return x + x\n"
+        "@exp.profile\n"
+        "def twice(x): return x * 2\n"
+        "exp.profile('twice', twice)\n"
+        "exp.claim('twice', by=0,\n"
+        "          faster_than='plain')\n"
+    )
+    other.write_text("exp.claim('twice', faster_tan='plain')\n")
+    names: dict[str, Any] = {}
+    for each in (file, other):
+        exec(compile(each.read_text(), str(each), "exec"), names)
+    with pytest.raises(DefinitionError) as refusal:
+        names["exp"].definition()
+    first, *lines = str(refusal.value).splitlines()
+    assert first == f"{file}, line 2: experiment 'doubling'"
+    assert [line.split("; accepted")[0].strip() for line in lines] == [
+        "line 3: profile 'plain': unknown field 'basline'",
+        "line 7: profile 'twice': is defined twice",
+        f"{other}, line 1: claim('twice'): unknown field 'faster_tan'",
+        "line 8: claim('twice'): by is 0",
+        f"{other}, line 1: claim('twice'): faster_than is not given, and no profile is the baseline",
+    ]
 
 
 @pytest.mark.parametrize(

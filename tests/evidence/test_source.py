@@ -13,7 +13,7 @@ from lab.evidence.source import ROOT, child_environment, commit_digest, commit_o
 FILES = {
     "lab/quantities.py": "print('counters')\n",
     "lab/worker/clock.py": "print('clock')\n",
-    "lab/definition/short.py": "print('inputs')\n",
+    "lab/definition/default_inputs.py": "print('inputs')\n",
     "lab/definition/plan.py": "print('definition')\n",
     "lab/terminal.py": "print('colours')\n",
     "lab/verdict/judge.py": "print('judge')\n",
@@ -34,7 +34,7 @@ FILES = {
     "tests/lab/quantities.py": "print('not measured')\n",
 }
 MEASURED = (
-    "lab/definition/short.py",
+    "lab/definition/default_inputs.py",
     "lab/definition/plan.py",
     "lab/quantities.py",
     "lab/worker/clock.py",

@@ -258,7 +258,7 @@ def test_on_a_gpu_it_agrees_with_float64(shape: tuple[int, int, int], accumulati
 @pytest.mark.gpu
 @pytest.mark.usefixtures("few_programs")
 @pytest.mark.parametrize("tile", HOPPER_TILES, ids=str)
-@pytest.mark.parametrize("N", [784, 777])  # rows of y that the copy engine writes, and that it cannot
+@pytest.mark.parametrize("N", [784, 777])  # rows of y that TMA writes, and that it cannot
 def test_on_a_gpu_every_tile_agrees(tile: Tile, N: int) -> None:
     inputs = fp8_matmul_inputs((520, N, 1104), torch.bfloat16, "cuda", 11, "row")
     rows, columns, more, turns = tile

@@ -187,7 +187,7 @@ def test_on_a_gpu_it_agrees_with_float64_as_the_rule_launches_it(
 @pytest.mark.gpu
 @pytest.mark.usefixtures("few_programs")
 @pytest.mark.parametrize("tile", HOPPER_TILES, ids=str)
-@pytest.mark.parametrize("N", [776, 777])  # rows of y that the copy engine writes, and that it cannot
+@pytest.mark.parametrize("N", [776, 777])  # rows of y that TMA writes, and that it cannot
 @pytest.mark.parametrize("splits", [1, 3])
 def test_on_a_gpu_every_tile_agrees_at_any_layout(tile: Tile, N: int, splits: int) -> None:
     a, b = matmul_inputs((520, N, 1096), torch.bfloat16, "cuda", seed=16)

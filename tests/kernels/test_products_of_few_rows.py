@@ -48,7 +48,7 @@ def numbers(*shape: int, seed: int, by: float = 1.0) -> Tensor:
         ((33, 2056, 1000), BF16, K_ADJACENT),
         ((33, 18_944, 4096), BF16, K_ADJACENT),
         ((63, 8200, 1000), BF16, K_ADJACENT),
-        ((63, 3001, 1000), BF16, K_ADJACENT),  # rows of y that the copy engine cannot write
+        ((63, 3001, 1000), BF16, K_ADJACENT),  # rows of y that TMA cannot write
         ((63, 2056, 1000), BF16, N_ADJACENT),
         ((64, 18_944, 1000), FP16, N_ADJACENT),
         ((1, 301, 40_001), BF16, K_ADJACENT),  # not aligned, and too long to unroll
@@ -70,7 +70,7 @@ def test_few_rows_agree_with_float64(shape: tuple[int, int, int], dtype: torch.d
     [
         ((64, 2056, 4096), BF16, K_ADJACENT),
         ((17, 3001, 4096), BF16, K_ADJACENT),
-        ((17, 3001, 4096), BF16, N_ADJACENT),  # rows of b that the copy engine cannot read: by pointers
+        ((17, 3001, 4096), BF16, N_ADJACENT),  # rows of b that TMA cannot read: by pointers
         ((33, 2056, 4096), FP16, N_ADJACENT),
     ],
     ids=str,
@@ -181,7 +181,7 @@ def tiled(tile: Tile) -> Configuration:
     [
         (33, 2056, Tile(64, 64), Tile(64, 256)),
         (33, 2056, Tile(64, 128, 16), Tile(64, 64)),
-        (33, 3001, Tile(64, 128, 16), Tile(64, 64)),  # rows of y that the copy engine cannot write
+        (33, 3001, Tile(64, 128, 16), Tile(64, 64)),  # rows of y that TMA cannot write
         (33, 2056, Tile(64, 256), Tile(64, 64)),
         (33, 200, Tile(64, 128, 16), Tile(64, 256)),  # two tiles, of which one column in three is in both
         (33, 200, Tile(64, 256), Tile(64, 64)),  # one tile, wider than y

@@ -76,7 +76,7 @@ def test_each_profile_is_called_in_its_own_range_once_it_is_warm(ranges: list[st
         (doubling("broken", failing(CALLS_BEFORE)), "RuntimeError: no such kernel in (path)"),
         (doubling("broken", failing(9), devices=("cuda",)), "needs a CUDA GPU, and this run measures the CPU"),
         (doubling("broken", failing(9), package="nowhere_to_be_found"),
-         "nowhere_to_be_found is not installed; the optional extra 'peers' brings it"),
+         "nowhere_to_be_found is not installed"),
     ],
 )  # fmt: skip
 def test_a_fault_is_reported_and_costs_its_own_counters_only(ranges: list[str], broken: Profile, reason: str) -> None:

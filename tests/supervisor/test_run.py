@@ -132,7 +132,7 @@ def mischief(mischief_directory: Path) -> Iterator[tuple[Record, ...]]:
         ("wrong-when-timed", "wrong", "a timed output was wrong: the error is .* times the tolerance"),
         ("no-tensor", "wrong", "the result is a ReportTensor, not a plain tensor"),
         ("needs-a-gpu", "skipped", "needs a CUDA GPU, and this run measures the CPU"),
-        ("needs-a-package", "skipped", "no_such_package_anywhere is not installed; .*"),
+        ("needs-a-package", "skipped", "no_such_package_anywhere is not installed"),
     ],
 )
 def test_each_fault_costs_its_own_cell_only_and_says_why(
