@@ -83,6 +83,17 @@ def describe_repeats(repeats: Sequence[Repeatability], constants: Estimates) -> 
         yield f"  between choices of an autotuner: {per_cent(constants.draw_spread, 1)}"
     for kind, deciles in constants.sweep_deciles.items():
         yield f"  deciles of the sweeps' standard deviations, {kind}: {' '.join(f'{value:.4f}' for value in deciles)}"
+    yield from _minorities(constants)
+
+
+def _minorities(constants: Estimates) -> Iterator[str]:
+    for side, each in zip(("baseline", "subject"), constants.minorities, strict=True):
+        if each.by_sweeps:
+            counts = ", ".join(f"{count} in {sweeps}" for sweeps, count in each.by_sweeps.items())
+            yield (
+                f"  code compiled in each of nine sweeps, {each.comparisons} comparisons: the {side} is slower in a "
+                f"few sweeps ({counts}), by (deciles) {' '.join(f'{value:.3f}' for value in each.apart_deciles)}"
+            )
 
 
 def describe_pooled(pools: Sequence[Pooled]) -> Iterator[str]:
@@ -122,7 +133,7 @@ def describe_simulation(table: SimulationTable) -> Iterator[str]:
     for row in table.rows:
         supported, refuted = (per_cent(count / row.comparisons, 2) for count in (row.supported, row.refuted))
         yield (
-            f"  {row.process:40} true {row.truth:<7g} supported {supported:>8}  refuted {refuted:>8}  "
+            f"  {row.process:60} true {row.truth:<7g} supported {supported:>8}  refuted {refuted:>8}  "
             f"{row.sweeps / row.comparisons:.1f} sweeps"
         )
     yield from (f"  goal missed: {goal}" for goal in missed(table.rows))

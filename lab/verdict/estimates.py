@@ -16,7 +16,8 @@ import numpy as np
 
 from lab.definition.experiment import CEILINGS
 from lab.verdict.cells import SCOPE
-from lab.verdict.judge import FULL_SWEEPS
+from lab.verdict.judge import FEWEST_RANKED, FULL_SWEEPS
+from lab.verdict.minority import DECILES, Minorities, minorities
 from lab.verdict.pooled import FEWEST_RUNS, RepeatKey, Seen, by_place, source_of
 from lab.verdict.results import RunResult
 from lab.verdict.statistics import Speedup
@@ -25,7 +26,6 @@ from lab.verdict.widening import SESSION_SHARE
 SHARES = tuple(number / 100 for number in range(201))
 FLOORS = tuple(number / 10_000 for number in range(201))
 SMALLEST_VARIANCE = 1e-10  # of a logarithm: a thousandth of a per cent, squared
-DECILES = tuple(number / 100 for number in range(5, 100, 10))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +36,7 @@ class Estimates:
     sessions: tuple["Sessions", ...]  # of fixed kernels, without a GPU's ceilings
     draw_spread: float | None  # between choices of an autotuner, root mean square
     sweep_deciles: Mapping[str, tuple[float, ...]]  # 5 %, 15 %, … 95 % of the standard deviations of sweeps
+    minorities: tuple[Minorities, Minorities]  # of code that is compiled in each of nine sweeps: baseline, subject slow
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +63,7 @@ def estimates(runs: Sequence[RunResult], one_code: bool = False) -> Estimates:
         sweep_deciles={
             kind: tuple(map(float, np.quantile(deviations, DECILES))) for kind, deviations in sorted(kinds.items())
         },
+        minorities=minorities(list(_compiled_in_each_sweep(runs))),
     )
 
 
@@ -128,6 +130,15 @@ def _draw_spread(runs: Sequence[RunResult], one_code: bool) -> float | None:
                     seconds.setdefault(place, []).append(latency.p50_seconds)
     squares = [math.log(a / b) ** 2 / 2 for times in seconds.values() for a, b in itertools.combinations(times, 2)]
     return math.sqrt(statistics.fmean(squares)) if squares else None
+
+
+def _compiled_in_each_sweep(runs: Sequence[RunResult]) -> Iterator[tuple[float, ...]]:
+    """The sweeps' ratios of each claim at each case of nine compilations or more."""
+    for place, seen in by_place(runs).items():
+        for each in seen:
+            sweeps = each.speedup.sweep_ratios
+            if each.compiled and not each.verdict.one_draw and place.scope != "eager" and len(sweeps) >= FEWEST_RANKED:
+                yield sweeps
 
 
 def _deviations(runs: Sequence[RunResult]) -> Iterator[tuple[str, float]]:

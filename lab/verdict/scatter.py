@@ -1,15 +1,18 @@
 """How measurements scatter, as published runs showed it: the processes on which the rules are simulated.
 
-A comparison's true ratio is the mean over boards, sessions, draws of an autotuner and modes. What one run sees of it is
-drawn here. The figures are over claims × cases, as `lab validity` prints them for the evidence that is named: deciles
-(5 %, 15 %, … 95 %) where nothing else is said.
+A comparison's true ratio is the mean over boards, sessions, draws of an autotuner and modes; where a few compilations
+are slow, it is the median over compilations. What one run sees of it is drawn here. The figures are over claims ×
+cases, as `lab validity` prints them for the evidence that is named: deciles (5 %, 15 %, … 95 %) where nothing else is
+said.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtr
 
 from lab.verdict.widening import BUSY_SESSION_FLOOR, POWER_LIMITED_SESSION_FLOOR, SESSION_FLOOR
 
@@ -40,22 +43,30 @@ POWER_LIMITED_SESSIONS = (
 # Difference of a compiled cell between two runs with a cache each, over the root of two: kernels-2026-11-22 and -23.
 DRAWS = (0.0003, 0.0007, 0.0017, 0.0032, 0.0061, 0.0096, 0.0150, 0.0399, 0.0725, 0.1554)
 FIVE_CACHES = (0.10,)  # five fresh caches in one session on one H100, max-autotune: 10.3 % root mean square
+# Code that is compiled in each of nine sweeps, and has a slower kernel in a few of them: in which share, and by how
+# much. The baseline had in 120 of 410 comparisons, the subject in 21: all runs with nine caches up to 2026-11-27.
+SLOW_SHARES = (1 / 9, 1 / 9, 1 / 9, 1 / 9, 1 / 9, 2 / 9, 2 / 9, 3 / 9, 3 / 9, 3 / 9)
+SLOW_BASELINES = (0.047, 0.062, 0.077, 0.104, 0.147, 0.206, 0.224, 0.272, 0.325, 0.464)
+SLOW_SUBJECTS = (-0.068, -0.075, -0.087, -0.097, -0.121, -0.196, -0.215, -0.233, -0.255, -0.341)
 # Cells of fixed kernels with two modes: how far apart, and which share of the processes has the rarer one.
 MODE_GAPS = (0.008, 0.010, 0.012, 0.015)
 MODE_SHARES = (0.1, 0.2, 0.3, 0.4)
 # Median of the standard deviation of nine values of Student's distribution, by its degrees of freedom.
 USUAL_DEVIATION = {3.0: 1.32, 4.0: 1.21, 8.0: 1.07}
+NEAR_ENOUGH = 1e-6  # of a logarithm
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Process:
     """`draws`: of an autotuner, one a run, or one a sweep where `fresh_caches`. `drift`: over the run, in spreads.
-    `freedom`: of Student's distribution, whose tails sweeps have instead of the normal one's."""
+    `slow`: what a few compilations, of one of `SLOW_SHARES`, add to the ratio's logarithm. `freedom`: of Student's
+    distribution, whose tails sweeps have instead of the normal one's."""
 
     name: str
     spreads: tuple[float, ...]
     draws: tuple[float, ...] = ()
     fresh_caches: bool = False
+    slow: tuple[float, ...] = ()
     two_modes: bool = False
     drift: float = 0.0
     freedom: float = math.inf
@@ -90,6 +101,20 @@ PROCESSES = (
         draws=FIVE_CACHES,
         fresh_caches=True,
     ),
+    Process(
+        name="torch.compile, fresh caches, a slow baseline in some sweeps",
+        spreads=COMPILED,
+        freedom=8.0,
+        slow=SLOW_BASELINES,
+        fresh_caches=True,
+    ),
+    Process(
+        name="torch.compile, fresh caches, a slow subject in some sweeps",
+        spreads=COMPILED,
+        freedom=8.0,
+        slow=SLOW_SUBJECTS,
+        fresh_caches=True,
+    ),
     Process(name="eager", spreads=EAGER, freedom=3.0, session_share=EAGER_SESSION_SHARE),
 )
 Logs = NDArray[np.float64]  # by sweep and round
@@ -103,6 +128,8 @@ def run_of(process: Process, truth: float, dice: np.random.Generator) -> Logs:
     logs += spread * _tails(process.freedom, dice)
     if process.draws:
         logs += dice.normal(0.0, dice.choice(process.draws), MOST_SWEEPS if process.fresh_caches else 1)
+    if process.slow:
+        logs += _slow_in_a_few(process, spread, dice)
     if process.drift:
         logs += dice.choice((-1, 1)) * process.drift * spread * np.linspace(-0.5, 0.5, MOST_SWEEPS)
     if process.two_modes:
@@ -122,6 +149,24 @@ def _tails(freedom: float, dice: np.random.Generator) -> NDArray[np.float64]:
     if math.isinf(freedom):
         return dice.normal(size=MOST_SWEEPS)
     return dice.standard_t(freedom, MOST_SWEEPS) / USUAL_DEVIATION[freedom]
+
+
+def _slow_in_a_few(process: Process, spread: float, dice: np.random.Generator) -> NDArray[np.float64]:
+    """What slow compilations add, less what they move the median of all compilations by."""
+    share, apart = float(dice.choice(SLOW_SHARES)), float(dice.choice(process.slow))
+    scale = spread / USUAL_DEVIATION[process.freedom]
+    return np.asarray(apart * (dice.random(MOST_SWEEPS) < share) - _median(share, apart, scale, process.freedom))
+
+
+@functools.cache
+def _median(share: float, apart: float, scale: float, freedom: float) -> float:
+    """Of a mixture of Student's distribution and, by `share`, the same distribution shifted by `apart`."""
+    low, high = min(0.0, apart), max(0.0, apart)
+    while high - low > NEAR_ENOUGH:
+        middle = (low + high) / 2
+        below = (1 - share) * stdtr(freedom, middle / scale) + share * stdtr(freedom, (middle - apart) / scale)
+        low, high = (middle, high) if below < 0.5 else (low, middle)
+    return (low + high) / 2
 
 
 def _second_mode(dice: np.random.Generator) -> NDArray[np.float64]:

@@ -8,9 +8,11 @@ import pytest
 from factory import FAST, LARGE, SMALL, busy, machine, plan_of, profile, records_of, seen_as, small_experiment
 
 from lab.definition.experiment import CEILINGS
+from lab.validity_report import describe_repeats
 from lab.verdict.estimates import FLOORS, estimates
 from lab.verdict.judge import Status
 from lab.verdict.judge_run import judge_run
+from lab.verdict.minority import Minorities
 from lab.verdict.pooled import pooled
 from lab.verdict.repeatability import Kind, PairsOf, repeatability, runs_of_one_source
 from lab.verdict.results import RunResult
@@ -37,14 +39,15 @@ def test_runs_that_agree_hold_each_others_estimates() -> None:
     assert (agreement.changed, agreement.flipped, agreement.kind) == (0, 0, Kind.FIXED)
 
 
-def test_claims_about_compiled_code_are_counted_apart() -> None:
-    def compiled(name: str, fresh: bool, sweeps: int = 9) -> RunResult:
-        plan = plan_of(name, experiments=[small_experiment(profiles=(profile("plain", recompiles=True), FAST))])
-        protocol = dataclasses.replace(plan.protocol, fresh_caches=fresh, sweeps=sweeps)
-        plan = dataclasses.replace(plan, protocol=protocol)
-        times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 24e-6}
-        return judge_run(plan, records_of(plan, times, noise=0.001, seed=sum(map(ord, name)), on=machine("cuda")))
+def compiled(name: str, fresh: bool, sweeps: int = 9) -> RunResult:
+    plan = plan_of(name, experiments=[small_experiment(profiles=(profile("plain", recompiles=True), FAST))])
+    protocol = dataclasses.replace(plan.protocol, fresh_caches=fresh, sweeps=sweeps)
+    plan = dataclasses.replace(plan, protocol=protocol)
+    times = {(SMALL.name, "fast"): 20e-6, (SMALL.name, "plain"): 24e-6}
+    return judge_run(plan, records_of(plan, times, noise=0.001, seed=sum(map(ord, name)), on=machine("cuda")))
 
+
+def test_claims_about_compiled_code_are_counted_apart() -> None:
     (fresh,) = repeatability([compiled("a", True), compiled("b", True)])
     (once,) = repeatability([compiled("c", False), compiled("d", False)])
     (fewer,) = repeatability([compiled("e", True), compiled("f", True, sweeps=5)])
@@ -215,6 +218,19 @@ def test_the_constants_are_estimated_from_repeats() -> None:
     assert calm.session_share is not None
     assert calm.session_share < 1
     assert calm.sessions[0].seen_floor < SESSION_FLOOR
+
+
+def test_comparisons_that_are_compiled_in_each_of_nine_sweeps_are_counted() -> None:
+    """Of these alone the simulation takes how often a compilation is slow."""
+    runs = [compiled("a", True), compiled("b", False), compiled("c", True, sweeps=5), run("d")]
+    constants = estimates(runs)
+    assert [each.comparisons for each in constants.minorities] == [1, 1]
+    slow = Minorities(comparisons=1, by_sweeps={2: 1}, apart_deciles=(0.05, 0.3))
+    lines = list(describe_repeats((), dataclasses.replace(constants, minorities=(slow, constants.minorities[1]))))
+    assert lines[-1] == (
+        "  code compiled in each of nine sweeps, 1 comparisons: the baseline is slower in a few sweeps (1 in 2), by "
+        "(deciles) 0.050 0.300"
+    )
 
 
 def test_without_repeats_there_is_nothing_to_estimate() -> None:

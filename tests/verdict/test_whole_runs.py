@@ -1,14 +1,16 @@
 """Comparisons whose truth is known, through the code that judges; and the table of many more that is kept."""
 
 import dataclasses
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import scipy
 
 from lab.errors import EvidenceError
 from lab.verdict.judge import POLICY_VERSION
-from lab.verdict.scatter import PROCESSES, Process
+from lab.verdict.scatter import PROCESSES, Process, run_of
 from lab.verdict.simulated import FALSE_REFUTED, FALSE_SUPPORTED, load, missed, save
 from lab.verdict.simulation import JUST_ABOVE, JUST_BELOW, TRUTHS, SimulatedVerdicts, simulate
 
@@ -24,6 +26,7 @@ def test_the_rules_err_no_more_often_than_they_may(process: Process) -> None:
 @pytest.mark.parametrize(
     ("name", "truth", "least"),
     [("fixed kernels", 1.2, 0.98), ("torch.compile, fresh caches, 10 % apart", 1.2, 0.60),
+     ("torch.compile, fresh caches, a slow subject in some sweeps", 1.2, 0.60),
      ("torch.compile, one cache", 5.5, 0.999), ("eager", 5.5, 0.999)],
 )  # fmt: skip
 def test_the_rules_decide_what_is_far_from_the_threshold(name: str, truth: float, least: float) -> None:
@@ -52,6 +55,15 @@ def test_the_kept_table_is_of_these_rules_and_can_be_run_again() -> None:
     for process, truth in ((PROCESSES[0], JUST_ABOVE), (products, 1.0), (limited, 1.0), (PROCESSES[-1], 1.2)):
         again = simulate(process, truth, table.checked, table.seed)
         assert again in table.first
+
+
+@pytest.mark.parametrize("process", [each for each in PROCESSES if each.slow], ids=lambda each: each.name)
+def test_where_a_few_compilations_are_slow_half_of_all_reach_the_true_ratio(process: Process) -> None:
+    dice = np.random.default_rng(7)
+    logs = np.array([run_of(process, 1.02, dice).mean(axis=1) for _ in range(4000)]) - math.log(1.02)
+    assert abs((logs > 0).mean() - 0.5) < 0.01
+    assert abs(logs.mean()) > 0.02, "the mean is another, on the side of the slow ones"
+    assert math.copysign(1, logs.mean()) == math.copysign(1, process.slow[0])
 
 
 def test_the_kept_table_meets_every_goal_but_one() -> None:
