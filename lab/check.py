@@ -3,8 +3,9 @@
 On a GPU where there is one, and else on the CPU, where Triton's interpreter runs its kernels.
 """
 
+import gc
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -93,7 +94,7 @@ def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
     if reason := skip_reason(profile, device):
         return "skipped", reason
     operator, dtype = case.operator, getattr(torch, case.dtype)
-    named = one_of((profile.kernels or {}).get(operator.name, ""))
+    named = () if profile.needs_nvcc else one_of((profile.kernels or {}).get(operator.name, ""))
     strict = replace(operator, reference=partial(_float64, operator.reference))
     try:
         sets = [operator.inputs(case.shape, dtype, device, seed) for seed in SEEDS]
@@ -112,17 +113,27 @@ def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
         return "failed", fault(problem)
     if not correctness.passed:
         return "wrong", correctness.message
-    if other := _other_kernel(named, set().union(*launched), device):
-        return "wrong", other
+    if unknown := _unknown_kernel(named, set().union(*launched)):
+        return "wrong", unknown
     standard = correctness.standard_tolerance_share
     beside = f", of the standard implementation {standard:.2f}" if standard else ""
     return "right", f"worst error {correctness.worst_tolerance_share:.2f} of the tolerance{beside}"
 
 
-def _other_kernel(named: Sequence[str], launched: Collection[str], device: str) -> str:
-    """Why a profile does not launch the kernel that it names, or nothing. On a CPU it may take another way to its
-    result, and launch none."""
-    if not named or not set(named).isdisjoint(launched) or (device == "cpu" and not launched):
+def _unknown_kernel(named: Sequence[str], launched: Set[str]) -> str:
+    """Why the kernel that a profile names can be none of its own, or nothing. At a tiny shape a rule may launch another
+    of them, or none: only a name that no Triton kernel of this process has is certainly wrong."""
+    if not named or not launched or not set(named).isdisjoint(launched | _triton_kernels()):
         return ""
-    instead = f"launches {', '.join(sorted(launched))}" if launched else "launches none"
-    return f"it names the kernel {' or '.join(named)} and {instead}{did_you_mean(named[0], launched)}"
+    instead = ", ".join(sorted(launched))
+    meant = did_you_mean(named[0], launched)
+    return f"no Triton kernel is called {' or '.join(named)}, as kernel= says; it launches {instead}{meant}"
+
+
+def _triton_kernels() -> set[str]:
+    """The names of all functions under `triton.jit`, for the compiler and for the interpreter."""
+    from triton.runtime.jit import KernelInterface
+
+    # Asked of the type: some objects compute what `isinstance` looks at.
+    kernels = (each for each in gc.get_objects() if issubclass(type(each), KernelInterface))
+    return {str(getattr(getattr(kernel, "fn", None), "__name__", "")) for kernel in kernels}
