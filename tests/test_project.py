@@ -96,6 +96,15 @@ def test_the_example_is_written_to_the_folder_that_the_settings_name(mine: Path)
     assert not (mine / "experiments").exists()
 
 
+def test_no_example_is_put_before_experiments_that_are_there(tmp_path: Path) -> None:
+    """It would be measured in their place, as the first by name."""
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "softmax.py").write_text("# mine\n")
+    said = list(start_project(tmp_path))
+    assert not (tmp_path / "experiments" / "gelu.py").exists()
+    assert f"{tmp_path / 'experiments'}: has softmax.py already, so no example is added" in said
+
+
 @pytest.mark.parametrize(
     ("workflow", "statuses", "status"),
     [
