@@ -238,6 +238,12 @@ def test_a_plan_names_what_is_not_committed(doubling: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("doubling")
+def test_a_plan_says_that_no_commit_will_name_what_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert "  no git repository here: unless one elsewhere has this code, its pages" in planned(tmp_path)
+
+
+@pytest.mark.usefixtures("doubling")
 def test_a_plan_says_once_what_an_experiment_lacks_to_be_published(tmp_path: Path) -> None:
     (line,) = (line for line in planned(tmp_path).splitlines() if "cannot be published yet: experiments" in line)
     assert line.startswith("  cannot be published yet: experiments/mine.py: doubling lacks question (what is asked, ")
