@@ -60,6 +60,27 @@ def test_where_there_is_no_section_a_checkout_of_the_lab_is_its_own(
     assert project().settings == Settings()
 
 
+def test_whoever_is_outside_every_project_is_told_whose_runs_these_are(
+    mine: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.delenv("LAB_PROJECT", raising=False)
+    note, told = f"no project here or in a folder above: this is about the lab's own, {ROOT}. ", []
+    for folder in (tmp_path_factory.mktemp("outside"), ROOT / "lab", mine):
+        monkeypatch.chdir(folder)
+        main(["judge", "no-such-run"])
+        told.append(note in capsys.readouterr().err)
+    assert told == [True, False, False]
+
+
+def test_a_variable_that_names_no_folder_is_not_taken_for_an_empty_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_PROJECT", str(tmp_path / "gone"))
+    with pytest.raises(DefinitionError, match=r"LAB_PROJECT names .*gone, and no folder is there"):
+        project()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
