@@ -121,12 +121,15 @@ def _refuse_without_host(options: argparse.Namespace) -> None:
 
 
 def plan(options: argparse.Namespace) -> None:
+    from lab.cluster.choice import crew_of
     from lab.definition.catalogue import file_of
     from lab.definition.prose import lacking_words
     from lab.overview import describe_plan
     from lab.verdict.judge import FEWEST_SWEEPS
 
     planned = plan_of(options)
+    if planned.device == "cpu":  # a plan for GPUs may be made where there are none
+        crew_of(options, planned.device)
     tell_lines(_left_out(options, planned))
     tell_lines(describe_plan(planned))
     if planned.protocol.sweeps < FEWEST_SWEEPS:
