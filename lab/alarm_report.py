@@ -10,9 +10,15 @@ from lab.website.format import times
 
 def describe_alarms(followed: Sequence[Followed], runs: Sequence[str]) -> Iterator[str]:
     """`runs`: their ids, oldest first."""
+    if not followed:
+        yield (
+            f"{_runs(runs)}: no speed-up in them can be followed; `lab judge {runs[-1]}` says what each claim lacks, "
+            "such as sweeps or a quiet machine"
+        )
+        return
     judged = [each for each in followed if each.past]
     yield (
-        f"{len(runs)} runs, the newest {runs[-1]}: {len(followed)} claims at a case on a board, of which {len(judged)} "
+        f"{_runs(runs)}: {len(followed)} claims at a case on a board, of which {len(judged)} "
         f"have a past of {FEWEST_RUNS} runs"
     )
     for each in followed:
@@ -23,6 +29,10 @@ def describe_alarms(followed: Sequence[Followed], runs: Sequence[str]) -> Iterat
     if judged:
         findable = sum(each.past is not None and each.past.step_found <= STEP for each in judged)
         yield f"two runs would show a change of {per_cent(STEP)} in {findable} of these {len(judged)}"
+
+
+def _runs(runs: Sequence[str]) -> str:
+    return f"{len(runs)} run{'s' if len(runs) > 1 else ''}, the newest {runs[-1]}"
 
 
 def newest_is_slower(followed: Sequence[Followed]) -> bool:

@@ -11,6 +11,7 @@ from lab.commands.adding import Command
 from lab.commands.runs import in_words, say
 from lab.errors import LabError
 from lab.options import with_include_flags
+from lab.project import CODE, VARIABLE, is_fallback
 from lab.suggest import Parser
 
 JOURNEY = (
@@ -22,6 +23,7 @@ JOURNEY = (
     exchanging,  # run → files for other programs, bundles of colleagues → runs: export, import
     publishing,  # run → pages: preview, publish, build, verify
 )
+WITHOUT_PROJECT = (starting.init, starting.doctor)
 
 
 class Version(argparse.Action):
@@ -60,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = parser().parse_args(given)
         options.given = given[1:]
+        _tell_fallback(options.command)
         status: int = options.command(options) or 0
         sys.stdout.flush()
     except LabError as problem:
@@ -80,6 +83,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\nlab: stopped{kept}", file=sys.stderr)
         return 130
     return status
+
+
+def _tell_fallback(command: Command) -> None:
+    """Before a command runs elsewhere than whoever gave it may think: it may measure there, and publish."""
+    if command not in WITHOUT_PROJECT and is_fallback():
+        say(
+            f"no project here or in a folder above: this is about the lab's own, {CODE}. "
+            f"`lab init` makes a folder a project; {VARIABLE} names one from elsewhere"
+        )
 
 
 def _resumes(given: Sequence[str]) -> bool:

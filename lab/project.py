@@ -86,7 +86,16 @@ class Project:
 def project() -> Project:
     """That of this process. DefinitionError where its section cannot be read."""
     named = os.environ.get(VARIABLE)
+    if named and not Path(named).is_dir():
+        raise DefinitionError(f"{VARIABLE} names {named}, and no folder is there; name that of a project, or unset it")
     return _project_above(Path(named).absolute() if named else Path.cwd(), bool(named))
+
+
+def is_fallback() -> bool:
+    """Whether the lab's own checkout was taken because no project is in the current directory or above it."""
+    if os.environ.get(VARIABLE) or not project().is_the_labs_own:
+        return False
+    return CODE not in (Path.cwd(), *Path.cwd().parents)
 
 
 def settings_of(folder: Path) -> Settings:

@@ -76,13 +76,21 @@ def kernel_evidence(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
 
 def _experiment(asked: Any, options: dict[str, Any]) -> Any:
     import lab
+    from lab.errors import DefinitionError
 
     if isinstance(asked, str):
         from lab.definition.catalogue import choose_experiments
 
         (asked,) = choose_experiments([asked])
     if not callable(asked):
+        if options:
+            raise DefinitionError(
+                f"kernel_evidence: {', '.join(options)} cannot be given with an experiment, which says it itself; "
+                "accepted are sweeps, device and run_id"
+            )
         return asked
+    if "against" not in options:
+        raise DefinitionError("kernel_evidence: against is not given; accepted is the function to compare with")
     rival, by = options.pop("against"), options.pop("by", 1.02)
     draft = lab.experiment(options.pop("name", "test"), **options)
     draft.profile("baseline", rival, baseline=True)

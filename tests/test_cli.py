@@ -358,6 +358,20 @@ def test_a_run_that_is_nowhere_is_named_with_where_it_was_looked_for(
     assert f"no run 'nosuch' under {runs}" in capsys.readouterr().err
 
 
+def test_a_plan_refuses_what_its_run_would_refuse(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--gpus 4: this run measures the CPU" in refused(capsys, "plan", *ONE, "--gpus", "4")
+
+
+def test_a_folder_that_is_deleted_while_it_is_written_is_not_called_kept(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = runs / "try" / "logs" / "sweep-1.log"
+    monkeypatch.setattr("lab.supervisor.run.run", lambda *_, **__: log.open("w"))
+    said = refused(capsys, "run", *ONE)
+    assert f"{log}: No such file or directory; was it moved or deleted meanwhile?" in said
+    assert "is kept" not in said
+
+
 def test_the_labs_error_rates_are_not_asked_of_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = measured_run(tmp_path, {"torch-fused": 1e-3, "torch-baseline": 2e-3}, device="cpu", sweeps=3)
     assert main(["validity", str(directory)]) == 2

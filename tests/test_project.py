@@ -60,6 +60,27 @@ def test_where_there_is_no_section_a_checkout_of_the_lab_is_its_own(
     assert project().settings == Settings()
 
 
+def test_whoever_is_outside_every_project_is_told_whose_runs_these_are(
+    mine: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.delenv("LAB_PROJECT", raising=False)
+    note, told = f"no project here or in a folder above: this is about the lab's own, {ROOT}. ", []
+    for folder in (tmp_path_factory.mktemp("outside"), ROOT / "lab", mine):
+        monkeypatch.chdir(folder)
+        main(["judge", "no-such-run"])
+        told.append(note in capsys.readouterr().err)
+    assert told == [True, False, False]
+
+
+def test_a_variable_that_names_no_folder_is_not_taken_for_an_empty_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_PROJECT", str(tmp_path / "gone"))
+    with pytest.raises(DefinitionError, match=r"LAB_PROJECT names .*gone, and no folder is there"):
+        project()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -94,6 +115,15 @@ def test_the_example_is_written_to_the_folder_that_the_settings_name(mine: Path)
     list(start_project(mine))
     assert (mine / "bench" / "gelu.py").is_file()
     assert not (mine / "experiments").exists()
+
+
+def test_no_example_is_put_before_experiments_that_are_there(tmp_path: Path) -> None:
+    """It would be measured in their place, as the first by name."""
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "softmax.py").write_text("# mine\n")
+    said = list(start_project(tmp_path))
+    assert not (tmp_path / "experiments" / "gelu.py").exists()
+    assert f"{tmp_path / 'experiments'}: has softmax.py already, so no example is added" in said
 
 
 @pytest.mark.parametrize(
@@ -226,6 +256,12 @@ def test_a_plan_names_what_is_not_committed(doubling: Path, tmp_path: Path) -> N
     doubling.write_text(f"{doubling.read_text()}\n# changed\n")
     changed = planned(tmp_path)
     assert "cannot be published yet: not committed: experiments/mine.py; commit, then measure" in changed
+
+
+@pytest.mark.usefixtures("doubling")
+def test_a_plan_says_that_no_commit_will_name_what_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert "  no git repository here: unless one elsewhere has this code, its pages" in planned(tmp_path)
 
 
 @pytest.mark.usefixtures("doubling")

@@ -68,6 +68,22 @@ def test_the_command_line_stands_above_the_mark(pytester: pytest.Pytester, asked
     assert asked[0]["sweeps"] == 9
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("kernel_evidence(abs, shapes=[(4, 4)], reference=abs)", "against is not given; accepted is the function to"),
+        ("kernel_evidence('cpu-fused-calls', shapes=[(4, 4)])", "shapes cannot be given with an experiment, which"),
+    ],
+)
+def test_what_is_asked_for_by_half_is_named_and_not_measured(
+    pytester: pytest.Pytester, asked: list[dict[str, object]], call: str, message: str
+) -> None:
+    pytester.makepyfile(f"def test_half(kernel_evidence):\n    {call}\n")
+    result = pytester.runpytest_inprocess("-p", "kernel_evidence", "-p", "no:cacheprovider")
+    assert f"DefinitionError: kernel_evidence: {message}" in result.stdout.str()
+    assert asked == []
+
+
 def test_a_verdict_that_is_not_there_fails_the_test(pytester: pytest.Pytester, asked: list[dict[str, object]]) -> None:
     counts, output = outcome(pytester, required="supported")
     assert counts == {"failed": 1, "passed": 1}

@@ -121,27 +121,42 @@ def _refuse_without_host(options: argparse.Namespace) -> None:
 
 
 def plan(options: argparse.Namespace) -> None:
+    from lab.cluster.choice import crew_of
     from lab.definition.catalogue import file_of
     from lab.definition.prose import lacking_words
-    from lab.evidence.source import uncommitted
     from lab.overview import describe_plan
     from lab.verdict.judge import FEWEST_SWEEPS
 
     planned = plan_of(options)
+    if planned.device == "cpu":  # a plan for GPUs may be made where there are none
+        crew_of(options, planned.device)
     tell_lines(_left_out(options, planned))
     tell_lines(describe_plan(planned))
     if planned.protocol.sweeps < FEWEST_SWEEPS:
         tell(f"  no verdicts: {FEWEST_SWEEPS} sweeps are needed to judge")
-    try:
-        changed = uncommitted()
-    except (EvidenceError, OSError):  # no commit, or no git: publishing says what it needs
-        changed = []
-    if changed:
-        more = f" and {len(changed) - MOST_FILES} more" if len(changed) > MOST_FILES else ""
-        tell(f"  cannot be published yet: not committed: {', '.join(changed[:MOST_FILES])}{more}; commit, then measure")
+    tell_lines(_lacking_commit())
     for experiment in planned.experiments:
         if lacking := lacking_words(experiment):
             tell(f"  cannot be published yet: {file_of(experiment.name)}: {experiment.name} lacks {lacking}")
+
+
+def _lacking_commit() -> Iterator[str]:
+    """A line where no commit has the source that would be measured: after measuring it is too late to make one."""
+    from lab.evidence.source import NoRepository, uncommitted
+
+    try:
+        changed = uncommitted()
+    except NoRepository:  # a box has a copy of a repository's files, and the run comes back to it
+        yield (
+            "  no git repository here: unless one elsewhere has this code, its pages can name no commit that was "
+            "measured; git init and commit, then measure"
+        )
+        return
+    except (EvidenceError, OSError):  # no commit, or no git: publishing says what it needs
+        return
+    if changed:
+        more = f" and {len(changed) - MOST_FILES} more" if len(changed) > MOST_FILES else ""
+        yield f"  cannot be published yet: not committed: {', '.join(changed[:MOST_FILES])}{more}; commit, then measure"
 
 
 def run(options: argparse.Namespace) -> None:

@@ -47,8 +47,10 @@ def need(*packages: str) -> None:
 
 
 def in_words(refusal: OSError) -> str:
-    """What the system refused, where, and that no measurement is lost by it."""
+    """What the system refused, where, and what to do; also that no measurement is lost by it, where that is so."""
     where = f"{refusal.filename}: " if refusal.filename else ""
+    if refusal.errno == errno.ENOENT:  # nothing can be promised of what somebody has deleted
+        return f"{where}{refusal.strerror}; was it moved or deleted meanwhile? Put it back, or use another run id"
     repair = "make room" if refusal.errno in FULL else "make it readable and writable"
     return (
         f"{where}{refusal.strerror or refusal}; what was measured is kept: {repair}, or name another place with "

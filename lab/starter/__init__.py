@@ -33,12 +33,13 @@ def start_project(folder: Path) -> Iterator[str]:
         folder.mkdir(parents=True, exist_ok=True)
         experiments = settings_of(folder).experiments
         yield _add_settings(folder)
-        for path, name in {f"{experiments}/{EXAMPLE}": EXAMPLE, **WORKFLOWS}.items():
-            yield _write(folder / path, files(__package__).joinpath(name).read_text(encoding="utf-8"))
+        yield _write_example(folder / experiments)
+        for path, name in WORKFLOWS.items():
+            yield _write(folder / path, _text(name))
         yield _ignore(folder / ".gitignore")
     except OSError as refusal:
         raise LabError(f"{folder}: cannot be made a project: {refusal.strerror}; choose another folder") from None
-    yield "next: lab check gelu; lab benchmark --run-id first; lab judge first"
+    yield "next: lab check; lab benchmark --run-id first; lab judge first"
 
 
 def _add_settings(folder: Path) -> str:
@@ -50,6 +51,18 @@ def _add_settings(folder: Path) -> str:
     settings = SETTINGS.format(title=f"{title}: kernel evidence".strip(": "))
     path.write_text(f"{text.rstrip()}\n\n{settings}".lstrip(), encoding="utf-8")
     return f"{path}: [tool.{SECTION}] added"
+
+
+def _write_example(experiments: Path) -> str:
+    """Only where there is no other file: the example would be measured before those whose names come later."""
+    others = sorted(path.name for path in experiments.glob("*.py") if path.name != EXAMPLE)
+    if others and not (experiments / EXAMPLE).exists():
+        return f"{experiments}: has {others[0]} already, so no example is added"
+    return _write(experiments / EXAMPLE, _text(EXAMPLE))
+
+
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _write(path: Path, text: str) -> str:

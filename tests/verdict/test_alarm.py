@@ -36,12 +36,12 @@ def nightly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def measure(folder: Path, slower: Sequence[float], boards: str = "") -> list[str]:
+def measure(folder: Path, slower: Sequence[float], boards: str = "", sweeps: int = 5) -> list[str]:
     """A run each night, with the subject slower by so many per cent; `boards`: a letter a night. Returns the paths."""
     claim = dataclasses.replace(FAST_BEATS_PLAIN, cases=(SMALL,))
     experiment = small_experiment(claims=(claim,), headlines=(claim,))
     for number, per_cent in enumerate(slower):
-        plan = plan_of(f"night-{number}", experiments=[experiment], include=(), sweeps=5)
+        plan = plan_of(f"night-{number}", experiments=[experiment], include=(), sweeps=sweeps)
         times = {(SMALL.name, "plain"): 60e-6, (SMALL.name, "fast"): 40e-6 * (1 + per_cent / 100)}
         board = machine(gpu_id=12 * (boards[number] if boards else "a"))
         records = [
@@ -97,9 +97,17 @@ def test_runs_are_taken_in_the_order_of_their_start_and_unfinished_ones_left_out
     lines = (Path(names[1]) / "journal.jsonl").read_text().splitlines(keepends=True)
     (Path(names[1]) / "journal.jsonl").write_text("".join(lines[:-1]))
     assert main(["alarms", *names]) == 0
-    assert capsys.readouterr().out.startswith("1 runs, the newest night-0: ")
+    assert capsys.readouterr().out.startswith("1 run, the newest night-0: ")
     assert main(["alarms", names[1]]) == 2
     assert "none of these runs has ended" in capsys.readouterr().err
+
+
+def test_runs_without_a_speedup_are_told_with_where_the_reason_stands(
+    nightly: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["alarms", *measure(nightly, [0, 0], sweeps=2)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("2 runs, the newest night-1: no speed-up in them can be followed; `lab judge night-1` says")
 
 
 def test_of_all_runs_those_that_cannot_be_judged_are_left_out_with_the_reason(
@@ -112,7 +120,7 @@ def test_of_all_runs_those_that_cannot_be_judged_are_left_out_with_the_reason(
     (begun / "journal.jsonl").write_text(first_line)
     assert main(["alarms"]) == 0
     printed = capsys.readouterr()
-    assert printed.out.startswith("1 runs, the newest night-0: ")
+    assert printed.out.startswith("1 run, the newest night-0: ")
     assert printed.err == "left out: run 'night-1': its journal holds no sweep yet; measure it first\n"
     assert main(["alarms", str(begun)]) == 2, "one that was named is not left out"
 
