@@ -77,8 +77,11 @@ def test_kernels_know_torch_triton_and_one_another_only() -> None:
 
 TRACKING = {
     f"lab.tracking.{name}"
-    for name in ("attempts", "client_writer", "database_writer", "fill", "quick_client", "rows", "server")
-}
+    for name in (
+        "attempts", "client_writer", "database_writer", "fill", "mlflow_experiment", "opening", "quick_client", "rows",
+        "server",
+    )
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
