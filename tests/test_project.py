@@ -15,7 +15,8 @@ from lab.errors import DefinitionError
 from lab.evidence.source import (
     ROOT,
     child_environment,
-    commit_digest,
+    commit_of,
+    head,
     project_code,
     source_digest,
     timed_digest,
@@ -170,7 +171,7 @@ def test_a_project_whose_files_git_names_and_keeps_in_its_own_way_is_found_in_it
         subprocess.run(["git", "-C", str(mine), *identity, *arguments], check=True)
     assert project_code(mine) == ["bench/gelu.py", "bench/größe.py", "bench/linked.py"]
     assert uncommitted(mine) == []
-    assert commit_digest("HEAD", mine) == source_digest(mine)
+    assert commit_of(source_digest(mine), mine) == head(mine)[0]
 
 
 def test_a_folder_of_the_project_that_is_named_as_the_labs_is_timed(
