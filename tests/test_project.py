@@ -3,12 +3,12 @@
 import os
 import re
 import subprocess
-import sys
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 import yaml
+from forked_command import Command
 
 from lab.cli import main
 from lab.errors import DefinitionError
@@ -196,7 +196,7 @@ def test_settings_that_cannot_be_read_end_every_command_with_one_line(
 
 
 @pytest.fixture
-def doubling(tmp_path: Path) -> Path:
+def doubling(tmp_path: Path, compiler: None) -> Path:
     """The file of a project's one experiment."""
     (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
     (tmp_path / "experiments").mkdir()
@@ -212,9 +212,10 @@ def doubling(tmp_path: Path) -> Path:
 
 
 def planned(root: Path) -> str:
-    command = [sys.executable, "-m", "lab.cli", "plan", "--device", "cpu", "--sweeps", "2"]
     environment = child_environment() | {"LAB_PROJECT": str(root)}
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=root, env=environment).stdout
+    done = Command(["plan", "--device", "cpu", "--sweeps", "2"], cwd=root, env=environment).end()
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_plan_names_what_is_not_committed(doubling: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A file that cannot be read stops what needs it, and nothing that does not; it is always named."""
 
-import importlib
 import re
 import subprocess
 import sys
@@ -76,15 +75,8 @@ class Outcome:
         assert "Traceback" not in self.said
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiler() -> None:
-    """PyTorch imports it for a function of tensors without data, by which a plan counts bytes: here once for all
-    commands, and not in each."""
-    importlib.import_module("torch._dynamo")
-
-
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, compiler: None) -> Path:
     (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "sound.py").write_text(SOUND.format(name="doubling"))
