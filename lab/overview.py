@@ -8,7 +8,7 @@ from lab.definition.plan import Plan, PlannedCase
 from lab.verdict.ceilings import Ceilings, ceiling_gap
 from lab.verdict.cells import SCOPE, CellResult
 from lab.verdict.plain_words import claim_word, in_words
-from lab.verdict.results import RunResult
+from lab.verdict.results import ExperimentResult, RunResult
 from lab.verdict.search import ConfigurationTrial, Search, compiled_of
 from lab.verdict.statistics import Speedup
 from lab.website.format import (
@@ -64,33 +64,42 @@ def describe_verdicts(run: RunResult) -> Iterator[str]:
     yield f"run {run.plan.run_id}: {where}{'' if run.finished_utc else ' (unfinished)'}"
     if run.ceilings:
         yield f"  ceilings: {_ceilings(run.ceilings)}"
+    yield from _journal(run)
+    for experiment in run.experiments:
+        for case in experiment.plan.included_cases:
+            yield f"  {case.name}"
+            for cell in (experiment.cells[case.name, profile.name] for profile in experiment.plan.profiles_of(case)):
+                yield f"    {cell.profile:24} {_cell(case, cell, run.ceilings)}"
+        yield from _claims(experiment, run.machine.device)
+
+
+def _journal(run: RunResult) -> Iterator[str]:
     if run.seal:
         missing = "none is missing" if run.seal.chained else "not chained, so that a missing one leaves no trace"
         missing = "see below" if run.damages else missing
         yield f"  journal: {run.seal.lines} lines, {missing}; SHA-256 {run.seal.sha256}"
     for damage in run.damages:
         yield f"  journal line {damage.line_number} not used: {damage.reason}"
-    for experiment in run.experiments:
-        for case in experiment.plan.included_cases:
-            yield f"  {case.name}"
-            for cell in (experiment.cells[case.name, profile.name] for profile in experiment.plan.profiles_of(case)):
-                yield f"    {cell.profile:24} {_cell(case, cell, run.ceilings)}"
-        able = [each for each in experiment.claims if can_run(experiment.plan, each.claim, run.machine.device)]
-        measured = [claim for claim in able if claim.verdicts]
-        for claim in measured:
-            mark = f" ({claim.mark})" if claim.mark else ""
-            words = {case_name: in_words(verdict) for case_name, verdict in claim.verdicts.items()}
-            statuses = (verdict.status for verdict in claim.verdicts.values())
-            word = claim_word(claim.status, zip(statuses, words.values(), strict=True), claim.claim.threshold)
-            yield f"  {word:13} {claim_sentence(claim.claim)}{mark}"
-            for case_name, verdict in claim.verdicts.items():
-                cpu = "CPU evidence" if run.machine.device == "cpu" else ""
-                parts = (verdict_ratio(verdict), verdict.mark, cpu, verdict.reason)
-                yield f"    {words[case_name]:18} {case_name:28} {'  '.join(part for part in parts if part)}"
-        if elsewhere := len(able) - len(measured):
-            yield f"  {elsewhere} claim{'s are' if elsewhere > 1 else ' is'} about cases that are not in this run"
-        if needing := len(experiment.claims) - len(able):
-            yield f"  {needing} claim{'s need' if needing > 1 else ' needs'} a GPU"
+
+
+def _claims(experiment: ExperimentResult, device: str) -> Iterator[str]:
+    """Each that was measured, with its verdict at each case; then how many were not, and why."""
+    able = [each for each in experiment.claims if can_run(experiment.plan, each.claim, device)]
+    measured = [claim for claim in able if claim.verdicts]
+    for claim in measured:
+        mark = f" ({claim.mark})" if claim.mark else ""
+        words = {case_name: in_words(verdict) for case_name, verdict in claim.verdicts.items()}
+        statuses = (verdict.status for verdict in claim.verdicts.values())
+        word = claim_word(claim.status, zip(statuses, words.values(), strict=True), claim.claim.threshold)
+        yield f"  {word:13} {claim_sentence(claim.claim)}{mark}"
+        for case_name, verdict in claim.verdicts.items():
+            cpu = "CPU evidence" if device == "cpu" else ""
+            parts = (verdict_ratio(verdict), verdict.mark, cpu, verdict.reason)
+            yield f"    {words[case_name]:18} {case_name:28} {'  '.join(part for part in parts if part)}"
+    if elsewhere := len(able) - len(measured):
+        yield f"  {elsewhere} claim{'s are' if elsewhere > 1 else ' is'} about cases that are not in this run"
+    if needing := len(experiment.claims) - len(able):
+        yield f"  {needing} claim{'s need' if needing > 1 else ' needs'} a GPU"
 
 
 def _ceilings(ceilings: Ceilings) -> str:

@@ -6,8 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from lab.definition.catalogue import choose_experiments, load_zoo
-from lab.definition.plan import Plan
-from lab.definition.planning import MOST_SWEEPS_ASKED, make_plan
+from lab.definition.plan import MOST_SWEEPS_ASKED, Plan
+from lab.definition.planning import make_plan
 from lab.errors import PlanError
 from lab.measured_once import Say, measured_once
 from lab.project import project

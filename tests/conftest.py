@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -14,10 +15,10 @@ import pytest
 HERE = Path(__file__).parent
 LONGEST = (
     "remote/test_remote.py", "cluster/test_local.py", "tracking/", "faults/", "test_own_project.py",
-    "supervisor/test_run.py", "browser/", "worker/test_cheating.py", "kernels/test_cuda.py",
-    "kernels/test_flash_attention_hopper.py", "website/test_whole_site.py", "website/test_verify.py",
-    "website/test_site.py", "kernels/test_gemm_hopper.py", "test_experiments.py", "website/test_determinism.py",
-    "kernels/test_flash_attention.py", "website/test_refusal.py",
+    "supervisor/test_run.py", "browser/", "worker/test_cheating.py", "definition/test_catalogue.py",
+    "kernels/test_cuda.py", "kernels/test_flash_attention_hopper.py", "website/test_whole_site.py",
+    "website/test_verify.py", "website/test_site.py", "kernels/test_gemm_hopper.py", "test_experiments.py",
+    "website/test_determinism.py", "kernels/test_flash_attention.py", "website/test_refusal.py",
 )  # fmt: skip
 
 # One of several processes (pytest-xdist) must not take the cores of the others; the libraries read this when imported.
@@ -108,6 +109,13 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return folder / "mlflow.db"
 
     return made_once(tmp_path_factory, "store", make)
+
+
+@pytest.fixture(scope="session")
+def compiler() -> None:
+    """PyTorch imports it for a function of tensors without data, by which a plan of the short form counts bytes: with
+    this once for all commands that are forked, and not in each."""
+    importlib.import_module("torch._dynamo")
 
 
 @pytest.fixture(scope="session")

@@ -77,8 +77,11 @@ def test_kernels_know_torch_triton_and_one_another_only() -> None:
 
 TRACKING = {
     f"lab.tracking.{name}"
-    for name in ("attempts", "client_writer", "database_writer", "fill", "quick_client", "rows", "server")
-}
+    for name in (
+        "attempts", "client_writer", "database_writer", "fill", "mlflow_experiment", "opening", "quick_client", "rows",
+        "server",
+    )
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -111,22 +114,20 @@ def files_of(package: str) -> list[str]:
     return [name for name in map(name_of, FILES) if name.startswith(f"lab.{package}.")]
 
 
-@pytest.mark.parametrize("name", [name for package in MEASURING for name in files_of(package)])
-def test_the_measuring_path_works_without_the_packages_that_a_gpu_box_may_lack(name: str) -> None:
-    known = {name_of(path): path for path in FILES}
-    for module in reached(name):
-        assert not tops(known[module]) & ABSENT, f"{name} reaches {module}"
+def test_the_measuring_path_works_without_the_packages_that_a_gpu_box_may_lack() -> None:
+    names = [name for package in MEASURING for name in files_of(package)]
+    assert not [f"{name} reaches {module}" for name in names for module in sorted(reached(name) & importing(ABSENT))]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["lab.definition.experiment", "lab.definition.plan", "lab.evidence.record", "lab.evidence.journal",
-     *files_of("verdict")],
-)  # fmt: skip
-def test_what_is_measured_is_judged_without_torch(name: str) -> None:
-    known = {name_of(path): path for path in FILES}
-    for module in reached(name):
-        assert not tops(known[module]) & {"torch", "triton", "pynvml"}, f"{name} reaches {module}"
+def test_what_is_measured_is_judged_without_torch() -> None:
+    definitions = ("lab.definition.experiment", "lab.definition.plan", "lab.evidence.record", "lab.evidence.journal")
+    names, packages = (*definitions, *files_of("verdict")), {"torch", "triton", "pynvml"}
+    assert not [f"{name} reaches {module}" for name in names for module in sorted(reached(name) & importing(packages))]
+
+
+def importing(packages: set[str]) -> set[str]:
+    """The files of the lab that import one of these packages."""
+    return {name_of(path) for path in FILES if tops(path) & packages}
 
 
 # Package → the packages that it may know, itself apart. The files at the top may know all.

@@ -7,7 +7,7 @@ import torch
 from factory import LARGE, SMALL, plan_of, records_of, small_experiment
 
 from lab.cli import main, parser
-from lab.commands.measuring import plan_of as plan_of_options
+from lab.commands.plan_of_options import plan_of as plan_of_options
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
 from lab.supervisor.resume import open_run

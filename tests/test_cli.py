@@ -12,7 +12,7 @@ from factory import SWEEP_FLAG, measured_run, plan_of, records_of, write_run
 from waiting import LIMIT_SECONDS
 
 from lab.cli import main, parser
-from lab.commands.measuring import plan_of as plan_of_options
+from lab.commands.plan_of_options import plan_of as plan_of_options
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
 from lab.evidence.source import ROOT

@@ -21,11 +21,6 @@ EXPERIMENTS = load_experiments()
 every_experiment = pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
 
 
-def test_names_are_unique() -> None:
-    names = [experiment.name for experiment in EXPERIMENTS]
-    assert len(set(names)) == len(names)
-
-
 @every_experiment
 def test_it_asks_a_question_and_says_why(experiment: Experiment) -> None:
     assert experiment.question.endswith("?")

@@ -3,19 +3,20 @@
 import os
 import re
 import subprocess
-import sys
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 import yaml
+from forked_command import Command
 
 from lab.cli import main
 from lab.errors import DefinitionError
 from lab.evidence.source import (
     ROOT,
     child_environment,
-    commit_digest,
+    commit_of,
+    head,
     project_code,
     source_digest,
     timed_digest,
@@ -200,7 +201,7 @@ def test_a_project_whose_files_git_names_and_keeps_in_its_own_way_is_found_in_it
         subprocess.run(["git", "-C", str(mine), *identity, *arguments], check=True)
     assert project_code(mine) == ["bench/gelu.py", "bench/größe.py", "bench/linked.py"]
     assert uncommitted(mine) == []
-    assert commit_digest("HEAD", mine) == source_digest(mine)
+    assert commit_of(source_digest(mine), mine) == head(mine)[0]
 
 
 def test_a_folder_of_the_project_that_is_named_as_the_labs_is_timed(
@@ -225,7 +226,7 @@ def test_settings_that_cannot_be_read_end_every_command_with_one_line(
 
 
 @pytest.fixture
-def doubling(tmp_path: Path) -> Path:
+def doubling(tmp_path: Path, compiler: None) -> Path:
     """The file of a project's one experiment."""
     (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
     (tmp_path / "experiments").mkdir()
@@ -241,9 +242,10 @@ def doubling(tmp_path: Path) -> Path:
 
 
 def planned(root: Path) -> str:
-    command = [sys.executable, "-m", "lab.cli", "plan", "--device", "cpu", "--sweeps", "2"]
     environment = child_environment() | {"LAB_PROJECT": str(root)}
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=root, env=environment).stdout
+    done = Command(["plan", "--device", "cpu", "--sweeps", "2"], cwd=root, env=environment).end()
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_plan_names_what_is_not_committed(doubling: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from lab.cluster.local import LocalCrew, gpus_of_this_host
 from lab.cluster.on_ray import RayCrew
 from lab.errors import PlanError
 
-LOCAL, RAY = "local", "ray"
+RAY = "ray"
 
 
 def crew_of(options: argparse.Namespace, device: str) -> Crew | None:

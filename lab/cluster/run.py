@@ -10,24 +10,23 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from lab.cluster.fleet import KEPT, Fleet, Gpu, differences, hello_of, of_model, refuse_unlike
 from lab.cluster.link import Crew
+from lab.cluster.orders import pass_order, prepare_order, sweep_order
 from lab.cluster.parts import Part, Place, deal, lacking_of, next_part, sweeps_after
 from lab.cluster.tally import Tally
 from lab.definition.plan import Plan
 from lab.definition.plan_file import NAME as PLAN_NAME
 from lab.errors import RunError
-from lab.evidence.codec import from_data, to_data
+from lab.evidence.codec import from_data
 from lab.evidence.moment import now
-from lab.evidence.record import KINDS, Cell, Counters, FlushCheck, LostGpu, Reading, Record, SweepStart
+from lab.evidence.record import KINDS, Cell, FlushCheck, LostGpu, Record, SweepStart
 from lab.supervisor.ending import finish, refuse_nothing
 from lab.supervisor.extra_sweeps import all_cells, another_sweep, extra_cells, recompiled_cells
-from lab.supervisor.quarantine import is_crash
 from lab.supervisor.resume import open_run, refuse_other_machine
 from lab.supervisor.run import own_directory
-from lab.supervisor.run_state import Key, RunState, answers_edges
+from lab.supervisor.run_state import RunState
 
 MOST_LOSSES = 3  # of GPUs with one part; its cells may be what takes them down
 FILE = re.compile(r"(logs|ncu)/[\w.+-]+")
@@ -187,47 +186,15 @@ class _Several:
         gpu.given += 1
         if isinstance(task, Part):
             measured.update(task.places)
-            following = sweeps_after(task, parts)
-            order = {"kind": "sweep", "sweep": task.sweep, "wanted": task.wanted, "following": following}
-            records = self._known_of(task.wanted)
+            order = sweep_order(self.state, task, sweeps_after(task, parts))
         else:
-            order = {"kind": "explain", "experiment": task.experiment, "flush": task.flush}
-            records = self._known_of_experiment(task.experiment)
-        self._ask(gpu, order, records)
+            order = pass_order(self.state, task.experiment, task.flush)
+        self.fleet.ask(gpu, order)
 
     def _prepare(self, gpu: Gpu) -> None:
         parts = [task for task in self._waiting if isinstance(task, Part)]
-        order = {
-            "kind": "prepare",
-            "cells": sorted({key for part in parts for key in part.wanted}),
-            "following": sorted({part.sweep for part in parts}),
-            "sharing": sum(other.host == gpu.host for other in self.fleet.gpus),
-        }
-        self._ask(gpu, order, self._known_of(()))
-
-    def _ask(self, gpu: Gpu, order: dict[str, Any], records: Sequence[Record]) -> None:
-        known = [[type(record).__name__, to_data(record)] for record in records]
-        self.fleet.ask(gpu, {**order, "records": known})
-
-    def _known_of(self, wanted: Sequence[Key]) -> list[Record]:
-        """What a sweep of these cells rests on: the start, crashes, and which edge inputs are answered."""
-        keys = set(wanted)
-        known = [
-            cell
-            for (_, key), cell in self.state.cells.items()
-            if is_crash(cell) or (key in keys and answers_edges(cell))
-        ]
-        return [*self._first(), *map(_brief, known)]
-
-    def _known_of_experiment(self, name: str) -> list[Record]:
-        cells = [_brief(cell) for cell in self.state.cells.values() if cell.experiment == name]
-        counted = [r for r in self.state.records if isinstance(r, Counters | Reading) and r.experiment == name]
-        return [*self._first(), *cells, *counted]
-
-    def _first(self) -> list[Record]:
-        """The start of the run, and of its first sweep."""
-        start = next((record for record in self.state.records if isinstance(record, SweepStart)), None)
-        return [self.state.records[0], *([start] if start else [])]
+        sharing = sum(other.host == gpu.host for other in self.fleet.gpus)
+        self.fleet.ask(gpu, prepare_order(self.state, parts, sharing))
 
     def _hear(self) -> None:
         """Take one frame."""
@@ -305,8 +272,3 @@ class _Several:
             )
         if isinstance(task, Pass) or task.wanted:
             self._waiting.insert(0, task)
-
-
-def _brief(cell: Cell) -> Cell:
-    """A cell without its samples, which are large."""
-    return replace(cell, timings=())

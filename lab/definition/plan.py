@@ -13,6 +13,8 @@ from lab.errors import PlanError
 from lab.evidence.codec import added, digest, to_data
 from lab.kernels.traffic import Traffic
 
+MOST_SWEEPS = 9  # of a case, where five leave its intervals too wide
+MOST_SWEEPS_ASKED = 60  # of a run: tests of the lab's own error rates need many
 METRIC_SETS = ("chosen", "full")  # of the profiler: what the lab shows, or all that it knows
 
 

@@ -6,6 +6,8 @@ from lab.definition.dtypes import ITEMSIZES
 from lab.definition.experiment import SLUG, SLUG_RULE, Case, Claim, Experiment, Profile
 from lab.definition.plan import (
     METRIC_SETS,
+    MOST_SWEEPS,
+    MOST_SWEEPS_ASKED,
     Plan,
     PlannedCase,
     PlannedClaim,
@@ -21,8 +23,6 @@ LONGEST_RUN_ID = 80
 # Names of devices on Windows, where a folder cannot be called so and the site could not be unpacked; and what else
 # lies among the runs.
 RESERVED = {"con", "prn", "aux", "nul", "mlartifacts", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
-MOST_SWEEPS = 9  # of a case, where five leave its intervals too wide
-MOST_SWEEPS_ASKED = 60  # tests of the lab's own error rates need many
 # Operations for each byte of the least traffic, from which on a case is mainly arithmetic: an H100 does 989e12 a second
 # in bfloat16, and moves 3.35e12 bytes.
 MAINLY_ARITHMETIC = 300

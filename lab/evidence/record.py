@@ -1,16 +1,23 @@
 """What a run leaves behind: frozen, typed values.
 
-SI units inside; the unit is in the field's name. A failure is a value too: `outcome` and `reason`.
-Schema history: 1 = first. 2 = scopes, controls, canaries, what the GPU did meanwhile, edge inputs,
-stages of a sweep, other instruments. 3 = the stage of a crash, the experiment of a canary, whether the watch was
-blind, the GPU's own word on its clock, energy of the rounds alone. 4 = what Triton compiled for a cell, and more of
-what Nsight Compute says of a launch and of its own pass. 5 = why a run was cut short, quack's version, which profiles
-are compiled for one shape. 6 = a fresh cache in every sweep, what Inductor generated and how it chose, the memory
-that a call takes, settings that a profile left changed. 7 = lines of a journal that name the one before, hits in L1.
-8 = versions of libraries as a mapping, any number of them. 9 = runs on several GPUs, and
-GPUs that they lost. 10 = the memory of a profile's own CUDA graphs. 11 = timed calls that the host does not enqueue
-anything behind. 12 = calls back to back. 13 = a digest of what is timed. A field `added` later reads as its default in
-older records.
+SI units inside; the unit is in the field's name. A failure is a value too: `outcome` and `reason`. A field `added` in a
+later schema reads as its default in older records. What each schema added:
+
+     1  the first
+     2  scopes, controls, canaries, what the GPU did meanwhile, edge inputs, stages of a sweep, other instruments
+     3  the stage of a crash, the experiment of a canary, whether the watch was blind, the clock as NVML tells it,
+        energy of the rounds alone
+     4  what Triton compiled for a cell, more of what Nsight Compute says of a launch and of its own pass
+     5  why a run was cut short, quack's version, which profiles are compiled for one shape
+     6  a fresh cache in every sweep, what Inductor generated and how it chose, the memory that a call takes, settings
+        that a profile left changed
+     7  lines of a journal that name the one before, hits in L1
+     8  versions of libraries as a mapping, any number of them
+     9  runs on several GPUs, and GPUs that they lost
+    10  the memory of a profile's own CUDA graphs
+    11  timed calls behind which the host enqueues nothing until they have ended
+    12  calls back to back
+    13  a digest of what is timed
 """
 
 import typing
@@ -103,9 +110,8 @@ class RunStart:
     dirty: bool
     started_utc: str
     several_gpus: bool = added(9, False)  # whether its sweeps may be measured on different boards of one GPU model
-    timed_digest: str = added(
-        13, ""
-    )  # of the part of the source that is timed and times: runs that share it are repeats
+    # Of the part of the source that is timed and times: runs that share it are repeats.
+    timed_digest: str = added(13, "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,9 +16,8 @@ class PackedRounds(Sequence[tuple[float, ...]]):
     seconds: "array[float]"  # of all rounds, one after another
 
     def __init__(self, rounds: Sequence[Sequence[float]]) -> None:
-        self.seconds = array(
-            "d", list(chain.from_iterable(rounds))
-        )  # from a list, because array over-allocates for an iterator
+        # From a list, because array over-allocates for an iterator.
+        self.seconds = array("d", list(chain.from_iterable(rounds)))
         self._bounds, self.empty = _bounds(tuple(map(len, rounds)))
         self._medians: array[float] | None = None
 

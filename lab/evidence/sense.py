@@ -14,9 +14,8 @@ UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 FIRST_YEAR, LAST_YEAR = 2020, 2100
 LONGEST_SAMPLE_SECONDS = 3600.0
 NEVER_NEGATIVE = ("seconds", "_bytes", "_hertz", "_watts", "_joules", "_bytes_per_second")
-MAY_BE = (
-    "prepare_seconds",
-)  # told by the process of a profile that may have moved its clock: published runs hold such
+# Told by the process of a profile that may have moved its clock: published runs hold such.
+MAY_BE_NEGATIVE = ("prepare_seconds",)
 ACCEPTED: Mapping[type[Any], tuple[str, ...]] = {
     Cell: OUTCOMES, Edge: ("passed", "wrong", "refused"), Counters: ("measured", "blocked"),
 }  # fmt: skip
@@ -49,7 +48,7 @@ def _check(kind: type[Any], name: str, hint: Any) -> Check | None:
         return lambda value: _samples((value,))
     if kind is Timing and name == "calls_per_sample":
         return lambda value: "" if value > 0 else f"{value}; a sample holds at least one call"
-    if name.endswith(NEVER_NEGATIVE) and name not in MAY_BE:
+    if name.endswith(NEVER_NEGATIVE) and name not in MAY_BE_NEGATIVE:
         return _not_negative
     return _inside if _holds_records(hint) else None
 

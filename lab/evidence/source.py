@@ -25,9 +25,9 @@ DEEP, CODE_FILES = ("lab/kernels/", "experiments/"), (".py", ".cu", ".cuh", ".h"
 NOT_MEASURED = ("experiments/audits/", "experiments/decisions/", "experiments/evidence/")
 INSTALLED = "installed "  # before the paths of a lab that is not the project itself
 OWN_PLACES = ("lab", "experiments", "pyproject.toml")  # where all of these are
-# In another project all of its code may take part in a measurement, but for what certainly does not.
 # Names the file in which a notebook hands an experiment to the processes that measure it.
 HANDED_OVER = "LAB_HANDED_OVER"
+# In another project all of its code may take part in a measurement, but for what certainly does not.
 NO_CODE_OF_IT = frozenset({"tests", "site", "runs", "build", "dist", "node_modules", "__pycache__"})
 
 
@@ -84,12 +84,6 @@ def _measured_in(root: Path) -> dict[str, str]:
     if handed := os.environ.get(HANDED_OVER):  # no commit has it, and so it is never taken for one that has
         blobs["handed over"] = _blob_id(Path(handed).read_bytes())
     return blobs
-
-
-def commit_digest(commit: str, root: Path | None = None) -> str:
-    """The same digest of a commit's tree, with the lab that is installed."""
-    root = root or project().root
-    return _digest(_measured_of(_tree(commit, root), root))
 
 
 def _tree(commit: str, root: Path) -> dict[str, str]:

@@ -40,7 +40,7 @@ def read_instruments(
     waiting: list[Item],
     environment: Mapping[str, str] = {},
 ) -> Iterator[Reading]:
-    """Each of these readings once: its time, or why there is none. `environment` is as in ncu.CaptureRequest."""
+    """Each of these readings once: its time, or why there is none. `environment`: variables that the process gets."""
     if plan.device != "cuda":
         for item in waiting:
             yield _silent(experiment, item, "needs a CUDA GPU, and this run measures the CPU")

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lab.definition.plan import PlannedCase
+from lab.evidence.chain import Seal
 from lab.evidence.codec import digest, to_data
-from lab.evidence.journal import Seal
 from lab.tracking.gpu_state import gpu_of_cell, gpu_of_run
 from lab.tracking.measures import Measure, cell_measures, headlines, last_utc
 from lab.tracking.names import case_name, machine_name, run_title

@@ -12,9 +12,10 @@ from statistics import NormalDist
 
 import numpy as np
 
+from lab.definition.plan import MOST_SWEEPS
 from lab.verdict.alarm import MOST_RUNS, Night, Series, followed, past_of
 from lab.verdict.gate_simulation import PUBLISHED, SPEEDUP, measured
-from lab.verdict.scatter import MOST_SWEEPS, PROCESSES, Process
+from lab.verdict.scatter import PROCESSES, Process
 
 STEP = 0.03
 NIGHTS = MOST_RUNS + 30  # of a quiet series; false alarms are counted from the night on that has a full past

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from scipy.special import stdtr, stdtrit
 
-from lab.definition.plan import PlannedClaim
+from lab.definition.plan import MOST_SWEEPS_ASKED, PlannedClaim
 from lab.errors import RunError
 from lab.verdict.judge import Status, Verdict
 from lab.verdict.results import ExperimentResult, RunResult
@@ -27,7 +27,6 @@ USUAL_LIMIT = 0.03
 SHARE = 0.5  # of the limit: a smaller slowdown is not a regression
 # Of chance alone, by whether both runs have all sweeps. `lab simulate --gate` counts what comes of both constants.
 ALL_SWEEPS, LEVEL, LEVEL_OF_FEWER = 9, 0.03, 0.025
-MOST_SWEEPS_TO_ADVISE = 60
 
 
 class Outcome(StrEnum):
@@ -215,4 +214,4 @@ def _sweeps_needed(older: Speedup, newer: Speedup, wanted: float) -> int:
         return 0
     fewest = max(len(older.sweep_ratios), len(newer.sweep_ratios)) + 1
     needed = max(fewest, math.ceil(varying / (room - fixed)))
-    return needed if needed <= MOST_SWEEPS_TO_ADVISE else 0
+    return needed if needed <= MOST_SWEEPS_ASKED else 0

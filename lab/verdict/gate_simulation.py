@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lab.definition.plan import MOST_SWEEPS
 from lab.verdict.gate import USUAL_LIMIT, Outcome, change_between
-from lab.verdict.scatter import MOST_SWEEPS, PROCESSES, Process, control_of, run_of
+from lab.verdict.scatter import PROCESSES, Process, control_of, run_of
 from lab.verdict.statistics import SMALLEST_HALF_WIDTH, Speedup, over_sweeps
 from lab.verdict.widening import widened
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lab.definition.plan import MOST_SWEEPS_ASKED
 from lab.verdict.excluded_rounds import LARGEST_DROPPED_SHARE
 from lab.verdict.statistics import (
     CONFIDENCE,
@@ -56,7 +57,6 @@ NOISY_RATIO = 1.20
 WIDEST_HALF_WIDTH = 0.02
 EQUIVALENCE_MARGIN = 0.02
 FEWEST_RANKED = 9  # sweeps
-MOST_SWEEPS_TO_ADVISE = 60  # as many as a run may have
 ONE_DRAW, IMPRECISE, NOISY, PROVISIONAL = "one draw", "size imprecise", "noisy", "provisional"
 RANKED = "typical sweep"
 # How the reason begins where the interval that is shown would decide.
@@ -354,6 +354,6 @@ def _what_would_settle(speedup: Speedup, threshold: float) -> str:
         )
     sweeps = len(speedup.sweep_ratios)
     needed = max(sweeps + 1, round(sweeps * widths.run**2 / room) + 1)
-    if needed > MOST_SWEEPS_TO_ADVISE:
-        return f"{MOST_SWEEPS_TO_ADVISE} sweeps would probably not settle it"
+    if needed > MOST_SWEEPS_ASKED:
+        return f"{MOST_SWEEPS_ASKED} sweeps would probably not settle it"
     return f"about {needed} sweeps would settle it"

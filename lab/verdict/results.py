@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from lab.definition.plan import Plan, PlannedClaim, PlannedExperiment, PlannedProfile
 from lab.evidence import journal
+from lab.evidence.chain import Seal
 from lab.evidence.record import (
     Canary,
     Control,
@@ -147,7 +148,7 @@ class RunResult:
     flush: FlushCheck | None = None
     finish: RunFinish | None = None
     ceilings: Ceilings | None = None  # of its GPU, where it measured them
-    seal: journal.Seal | None = None  # of its journal, where it was read from one
+    seal: Seal | None = None  # of its journal, where it was read from one
 
     @property
     def machine(self) -> Machine:

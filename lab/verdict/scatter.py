@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
+from lab.definition.plan import MOST_SWEEPS
 from lab.verdict.widening import BUSY_SESSION_FLOOR, POWER_LIMITED_SESSION_FLOOR, SESSION_FLOOR
 
-MOST_SWEEPS, ROUNDS = 9, 6
+ROUNDS = 6
 # Between sessions, in standard deviations of sweeps, and at least: norms-2026-11-21-a to -e. Of eager calls
 # kernels-2026-11-22 and -23 show none beyond what sweeps show; with this little they would agree too.
 SESSION_SHARE, EAGER_SESSION_SHARE, LEAST_SESSION = 0.41, 0.15, 0.001

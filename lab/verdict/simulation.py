@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from lab.definition.experiment import USUAL_THRESHOLD
+from lab.definition.plan import MOST_SWEEPS
 from lab.definition.planning import make_protocol
 from lab.verdict.judge import FULL_SWEEPS, Side, Status, Verdict, judge_case
 from lab.verdict.precision import wants_another
-from lab.verdict.scatter import MOST_SWEEPS, Logs, Process, control_of, run_of
+from lab.verdict.scatter import Logs, Process, control_of, run_of
 from lab.verdict.statistics import SMALLEST_HALF_WIDTH, Latency, Speedup, over_sweeps
 from lab.verdict.widening import widened
 

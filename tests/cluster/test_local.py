@@ -18,7 +18,7 @@ from lab.cluster.link import GpuGone
 from lab.cluster.local import LocalCrew, gpus_of_this_host
 from lab.cluster.on_ray import RayCrew
 from lab.cluster.run import run_on_several
-from lab.commands.measuring import device_of
+from lab.commands.plan_of_options import device_of
 from lab.errors import MissingPackage, PlanError, RunError
 from lab.evidence.record import CHOSEN_BY, LostGpu, Record, RunFinish, SweepStart
 from lab.evidence.source import child_environment

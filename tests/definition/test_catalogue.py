@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import small_caches
+from forked_command import Command
+from warm_workers import Forks
 
 from lab.definition.catalogue import PLACES
 from lab.evidence.source import HANDED_OVER, ROOT, child_environment
@@ -56,17 +59,24 @@ MAKER += "    return mine\n"
 
 
 class Outcome:
-    def __init__(self, root: Path, *arguments: str) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "lab.cli", *arguments], capture_output=True, text=True, check=False, cwd=root,
-            env=child_environment() | {"LAB_PROJECT": str(root)},
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr
-        self.status, self.output, self.said = done.returncode, done.stdout, done.stderr
+    """Of a command in a process of its own. `forks`: where that comes from, if it measures."""
+
+    def __init__(self, root: Path, *arguments: str, forks: Forks | None = None) -> None:
+        environment = child_environment() | {"LAB_PROJECT": str(root)}
+        if forks:
+            environment["PYTHONPATH"] = small_caches.PYTHONPATH
+            command = ["-m", "lab.cli", *arguments]
+            process = forks.start(command, cwd=root, env=environment, preload=["torch._dynamo"])
+            self.output, self.said = process.communicate()
+            self.status = process.returncode
+        else:
+            done = Command(arguments, cwd=root, env=environment).end()
+            self.status, self.output, self.said = done.returncode, done.stdout, done.stderr
+        assert "Traceback" not in self.said
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, compiler: None) -> Path:
     (tmp_path / "pyproject.toml").write_text("[tool.kernel-evidence-lab]\n")
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "sound.py").write_text(SOUND.format(name="doubling"))
@@ -92,11 +102,10 @@ def test_it_is_checked_and_planned_too(root: Path, command: tuple[str, ...], tex
     assert done.said.count("broken.py, line 1: ") == 1
 
 
-def test_it_is_measured_and_has_a_preview_too(root: Path) -> None:
+def test_it_is_measured_and_has_a_preview_too(root: Path, forks: Forks) -> None:
     (root / "experiments" / "broken.py").write_text("import nowhere\n")
-    done = Outcome(
-        root, "benchmark", "--device", "cpu", "--run-id", "beside", "--experiment", "doubling", "--sweeps", "1"
-    )
+    how = ("--device", "cpu", "--experiment", "doubling", "--sweeps", "1")
+    done = Outcome(root, "benchmark", "--run-id", "beside", *how, forks=forks)
     assert done.status == 0, done.said
     assert (root / "runs" / "beside" / "preview" / "experiments" / "doubling" / "index.html").is_file()
 
@@ -122,12 +131,12 @@ def test_what_is_asked_of_all_experiments_is_refused(root: Path, command: tuple[
     assert "broken.py, line 1: ModuleNotFoundError" in refused.said
 
 
-def left_out(done: Outcome) -> list[str]:
-    assert done.status == 0, done.said
+def left_out(done: Outcome, status: int = 0) -> list[str]:
+    assert done.status == status, done.said
     return [line for line in (done.output + done.said).splitlines() if line.startswith("not in this run: ")]
 
 
-def test_a_plan_and_a_run_begin_with_what_is_left_out_as_none_was_named(root: Path) -> None:
+def test_a_plan_and_a_run_begin_with_what_is_left_out_as_none_was_named(root: Path, forks: Forks) -> None:
     for number in range(7):
         (root / "experiments" / f"{number}.py").write_text(SOUND.format(name=f"number-{number}"))
     line = "not in this run: number-1, number-2, number-3, number-4, number-5 and 2 more"
@@ -137,9 +146,11 @@ def test_a_plan_and_a_run_begin_with_what_is_left_out_as_none_was_named(root: Pa
     assert (planned.output.splitlines()[0], left_out(planned)) == (line, [line])
     assert left_out(Outcome(root, "plan", *how, "--experiment", "doubling")) == []
     assert left_out(Outcome(root, "plan", *how, "--experiment", "all")) == []
-    ran = Outcome(root, "run", "--run-id", "first", *how)
+    ran = Outcome(root, "run", "--run-id", "first", *how, forks=forks)
     assert (ran.said.splitlines()[0], left_out(ran)) == (line, [line])
-    assert left_out(Outcome(root, "benchmark", "--run-id", "second", *how)) == [line]
+    again = Outcome(root, "benchmark", "--run-id", "first", *how, forks=forks)  # refused where it would measure
+    assert left_out(again, status=2) == [line]
+    assert "is finished" in again.said
 
 
 def test_the_help_names_no_experiment_that_another_project_lacks(root: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from factory import plan_of, records_of
 
 from lab.evidence import journal
+from lab.evidence.chain import checksum_of
 from lab.evidence.journal import append, drop_torn_end, read
 from lab.evidence.record import Record, RunFinish
 
@@ -124,7 +125,7 @@ def test_a_foreign_line_is_reported_and_the_others_are_used(path: Path, line: by
 def test_a_line_with_a_right_checksum_of_an_unknown_kind_is_reported(path: Path) -> None:
     for content in ('{"kind":"Gossip","record":{}}', "[]", '{"kind":"Cell","record":{}}', "not json"):
         with path.open("a") as file:
-            file.write(f"{journal._checksum(content)} {content}\n")
+            file.write(f"{checksum_of(content)} {content}\n")
     contents = read(path)
     assert [damage.line_number for damage in contents.damages] == [6, 7, 8, 9]
     assert "unknown kind of record; accepted are ['Canary', 'Cell'" in contents.damages[0].reason

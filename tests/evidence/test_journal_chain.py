@@ -10,6 +10,8 @@ from factory import measured_run, plan_of, records_of
 
 from lab.cli import main
 from lab.evidence import journal
+from lab.evidence.chain import checksum_of
+from lab.evidence.codec import canonical
 from lab.evidence.journal import append, read
 from lab.evidence.record import Canary, Cell, RunFinish, SweepFinish, SweepStart, Watch
 from lab.evidence.source import ROOT
@@ -44,7 +46,7 @@ def resealed(line: bytes, old: bytes, new: bytes) -> bytes:
     content = line.partition(b" ")[2].rstrip(b"\n")
     assert old in content
     edited = content.replace(old, new, 1).decode()
-    return f"{journal._checksum(edited)} {edited}\n".encode()
+    return f"{checksum_of(edited)} {edited}\n".encode()
 
 
 def line_of(kind: type, after: int = 0) -> int:
@@ -91,7 +93,7 @@ def test_a_line_that_was_moved_doubled_or_added_is_named(spoiled: Callable[..., 
     assert "out of order or twice" in doubled.pop(at + 2)
     assert not doubled
     plain = json.dumps({"kind": "RunFinish", "record": {"finished_utc": "2026-01-01T00:00:00Z"}})
-    added = spoiled(lambda lines: [*lines[:at], f"{journal._checksum(plain)} {plain}\n".encode(), *lines[at:]])
+    added = spoiled(lambda lines: [*lines[:at], f"{checksum_of(plain)} {plain}\n".encode(), *lines[at:]])
     assert "carries neither its number" in added.pop(at + 1)
     assert not added
 
@@ -105,9 +107,9 @@ def test_a_journal_whose_links_were_all_made_right_again_does_not_end_as_its_run
     last = json.loads(whole.read_bytes().splitlines()[-1].partition(b" ")[2])
     own = json.loads(path.read_bytes().splitlines()[-1].partition(b" ")[2])
     last |= {"line": own["line"] + 1, "previous": path.read_bytes().splitlines()[-1][:16].decode()}
-    content = journal.canonical(last)
+    content = canonical(last)
     with path.open("a") as file:
-        file.write(f"{journal._checksum(content)} {content}\n")
+        file.write(f"{checksum_of(content)} {content}\n")
     (damage,) = read(path).damages
     assert "ends the run with the SHA-256 of other lines than stand before it" in damage.reason
 
@@ -125,8 +127,8 @@ def test_links_that_were_taken_off_are_missed(spoiled: Callable[..., dict[int, s
         bare_lines = []
         for line in lines:
             data = json.loads(line.partition(b" ")[2])
-            content = journal.canonical({"kind": data["kind"], "record": data["record"]})
-            bare_lines.append(f"{journal._checksum(content)} {content}\n".encode())
+            content = canonical({"kind": data["kind"], "record": data["record"]})
+            bare_lines.append(f"{checksum_of(content)} {content}\n".encode())
         return bare_lines
 
     assert "does not carry its number; the journal was rewritten" in spoiled(bare)[1]

@@ -23,6 +23,7 @@ from lab.definition import plan_file
 from lab.definition.plan_file import load_plan
 from lab.errors import LabError
 from lab.evidence import journal
+from lab.evidence.chain import checksum_of
 from lab.evidence.codec import canonical
 from lab.evidence.source import ROOT
 from lab.kernels.tuned import read_tuned
@@ -127,7 +128,7 @@ def test_journals_whose_lines_are_whole_and_say_what_nobody_measured(copy: Path)
                     text = canonical({key: value for key, value in data.items() if key != "sha256"} | {
                         "line": number, "previous": before,
                     })  # fmt: skip
-            before = journal._checksum(text)
+            before = checksum_of(text)
             lines.append(f"{before} {text}\n")
         path.write_text("".join(lines), encoding="utf-8", errors="replace")
         judged(copy)
