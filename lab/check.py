@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from lab.definition.experiment import Case, Experiment, Function, Profile, one_of
+from lab.definition.experiment import Case, Experiment, Function, Operator, Profile, one_of
 from lab.suggest import did_you_mean
 from lab.worker.correctness import check_profile
 from lab.worker.edges import edge_inputs
@@ -97,7 +97,7 @@ def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
     named = () if profile.needs_nvcc else one_of((profile.kernels or {}).get(operator.name, ""))
     strict = replace(operator, reference=partial(_float64, operator.reference))
     try:
-        sets = [operator.inputs(case.shape, dtype, device, seed) for seed in SEEDS]
+        sets = [_inputs(operator, case.shape, dtype, device, seed) for seed in SEEDS]
     except (Exception, SystemExit) as problem:
         return "failed", f"inputs: {fault(problem)}"
     try:
@@ -118,6 +118,13 @@ def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
     standard = correctness.standard_tolerance_share
     beside = f", of the standard implementation {standard:.2f}" if standard else ""
     return "right", f"worst error {correctness.worst_tolerance_share:.2f} of the tolerance{beside}"
+
+
+def _inputs(operator: Operator, shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Any, ...]:
+    made = operator.inputs(shape, dtype, device, seed)
+    if not isinstance(made, (tuple, list)):
+        raise TypeError(f"they are a {type(made).__name__}; accepted is a tuple, such as (x,)")
+    return tuple(made)
 
 
 def _unknown_kernel(named: Sequence[str], launched: Set[str]) -> str:

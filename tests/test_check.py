@@ -77,6 +77,20 @@ def test_a_reference_that_gives_no_float64_is_told(reference: Callable[[Tensor],
     assert all(message in each.message for each in results)
 
 
+def test_inputs_that_are_no_tuple_are_told() -> None:
+    draft = lab.experiment(
+        "doubling", shapes=[(4, 8)], reference=lambda x: 2 * x.double(), reads=1, writes=1,
+        inputs=lambda shape, dtype, device, seed: torch.ones(shape, dtype=dtype, device=device),
+    )  # fmt: skip
+    draft.profile("plain", lambda x: x + x, baseline=True)
+    draft.profile("twice", lambda x: 2 * x)
+    draft.claim("twice")
+    results = list(check([draft.definition()], "cpu"))
+    assert {(each.outcome, each.message) for each in results} == {
+        ("failed", "inputs: TypeError: they are a Tensor; accepted is a tuple, such as (x,)")
+    }
+
+
 def test_a_loader_that_gives_no_function_is_told() -> None:
     results = checked(result=lambda: torch.ones(3), right=lambda: lambda x: x * 2)
     assert results["result"] == ("failed", "its loader gives a Tensor; accepted is the function to call")

@@ -155,5 +155,5 @@ def differences(first: Gpu, other: Gpu) -> list[str]:
     if first.hello.model != other.hello.model:
         changes.append(f"the model was {first.hello.model!r}, is {other.hello.model!r}")
     if first.hello.source_digest != other.hello.source_digest:
-        changes.append("its source in lab/ or experiments/ is another")
+        changes.append("its measured code is another")
     return changes

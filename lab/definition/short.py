@@ -200,10 +200,12 @@ class Draft(Written):
         dtype = getattr(torch, next(name for name, size in ITEMSIZES.items() if size == itemsize))
         inputs = self._inputs()
         try:
-            arguments = inputs(shape, dtype, "meta", 0)
+            made = inputs(shape, dtype, "meta", 0)
         except RuntimeError:  # this device has no generator, for example
             made = inputs(shape, dtype, "cpu", 0)
-            arguments = tuple(item.to("meta") if isinstance(item, torch.Tensor) else item for item in made)
+        if not isinstance(made, (tuple, list)):
+            raise DefinitionError(f"inputs gives a {type(made).__name__}; accepted is a tuple, such as (x,)")
+        arguments = tuple(item.to("meta") if isinstance(item, torch.Tensor) else item for item in made)
         try:
             result = self.reference(*arguments)
         except Exception as problem:

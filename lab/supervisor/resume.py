@@ -91,7 +91,7 @@ def _refuse_changes(plan: Plan, old: Plan, start: Record, directory: Path, sever
         )
     changed = list(_changed_fields("", to_data(old), to_data(plan)))
     if start.source_digest != source_digest():
-        changed.append("the source in lab/ or experiments/")
+        changed.append("the measured code")
     if changed:
         raise RunError(
             f"{directory}: the plan differs from the one that this unfinished run began with; changed: "

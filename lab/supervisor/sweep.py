@@ -143,7 +143,7 @@ class Sweep:
         """RunError if the source was edited since the run began, because each worker imports it again."""
         if source_digest() != self.state.code:
             raise RunError(
-                f"{self.state.directory}: the source in lab/ or experiments/ was changed while the run went on; "
+                f"{self.state.directory}: the measured code was changed while the run went on; "
                 "put it back to resume the run, or use another run id"
             )
 

@@ -346,7 +346,13 @@ def _what_would_settle(speedup: Speedup, threshold: float) -> str:
             "too much this close to the threshold; compiling anew in every sweep would settle it"
         )
     widths = _widths(speedup)
-    room = max(0.0, _decided_up_to(speedup, threshold) - widths.control) ** 2 - widths.sessions**2
+    distance = _decided_up_to(speedup, threshold)
+    if distance < widths.control:
+        return (
+            "too close for this machine: two timings of the same code, the control, differed by more; a quieter "
+            "machine may settle it"
+        )
+    room = (distance - widths.control) ** 2 - widths.sessions**2
     if room <= speedup.floor**2:
         return (
             "too close for one board: boards differ by more, so more sweeps would not settle it, but runs on three "

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from lab.definition.experiment import CEILINGS
 from lab.errors import RunError
 from lab.verdict.judge import Status
-from lab.verdict.results import RunResult
+from lab.verdict.plain_words import in_words
+from lab.verdict.results import ClaimResult, RunResult
 
 # What is accepted for each verdict that can be required. A claim that is not refuted may still lack evidence; one that
 # is not rejected may be wrong about speed, but its results are right.
@@ -29,6 +30,11 @@ def lacking_verdicts(run: RunResult, required: str) -> Iterator[str]:
             if experiment.plan.name == CEILINGS and not claim.verdicts:
                 continue
             if claim.claim.name in experiment.plan.headlines and claim.status not in REQUIRED[required]:
-                reasons = sorted({f": {verdict.reason}" for verdict in claim.verdicts.values() if verdict.reason})
                 place = f"{run.plan.run_id}: {experiment.plan.name}/{claim.claim.name}"
-                yield f"{place} is {claim.status}, and {required} is required{''.join(reasons[:1])}"
+                yield f"{place} is {claim.status}, and {required} is required{_why(claim)}"
+
+
+def _why(claim: ClaimResult) -> str:
+    """Of the first case with the claim's verdict that has a reason."""
+    alike = ((case, verdict) for case, verdict in claim.verdicts.items() if verdict.status is claim.status)
+    return next((f": {case}, {in_words(each)}: {each.reason}" for case, each in alike if each.reason), "")

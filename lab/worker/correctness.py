@@ -42,6 +42,7 @@ class Check:
     tolerance_share: float
     problem: str
     standard_share: float = 0.0
+    worst: str = ""  # where an error exceeds the tolerance: the worst element
 
     @property
     def allowed_share(self) -> float:
@@ -56,6 +57,7 @@ class _Difference:
     tolerance_share: float
     masked: bool
     standard_share: float = 0.0
+    worst: str = ""
 
     @property
     def allowed_share(self) -> float:
@@ -124,7 +126,9 @@ def check_output(operator: Operator, output: Any, arguments: Arguments, *, edge:
     problem = "the result has NaN or infinity where the truth is finite, or the reverse" if masked else ""
     worst = max(differences, key=lambda each: each.allowed_share)
     return Check(
-        max(each.absolute_error for each in differences), worst.tolerance_share, problem, worst.standard_share
+        absolute_error=max(each.absolute_error for each in differences), tolerance_share=worst.tolerance_share,
+        problem=problem, standard_share=worst.standard_share,
+        worst=worst.worst and f"; at {_named(differences.index(worst), len(outputs))}{worst.worst}",
     )  # fmt: skip
 
 
@@ -134,7 +138,7 @@ def verdict(checks: Sequence[Check], seeds: tuple[int, ...]) -> Correctness:
     worst = max(checks, key=lambda check: check.allowed_share)
     excess = [check for check in checks if not check.allowed_share <= 1]
     if not problems and excess:
-        problems = [f"the error is {excess[0].tolerance_share:.3g} times the tolerance"]
+        problems = [f"the error is {excess[0].tolerance_share:.3g} times the tolerance{excess[0].worst}"]
     return Correctness(
         passed=not problems,
         seeds=seeds,
@@ -263,7 +267,18 @@ def _difference(output: Tensor, truth: Tensor, expected: Output, sums: Tensor | 
         error.sub_(sums.nan_to_num_(0.0, posinf=0.0), alpha=LONG_SUM_ALLOWANCE).clamp_(min=0.0)
     scale = truth.abs().nan_to_num_(0.0, posinf=0.0).add_(expected.scale)
     relative = float(error.div_(scale).max()) if error.numel() else 0.0
-    return _Difference(absolute, relative / (expected.tolerance * torch.finfo(output.dtype).eps), masked)
+    share = relative / (expected.tolerance * torch.finfo(output.dtype).eps)
+    return _Difference(absolute, share, masked, worst=_worst_element(error, output, truth) if share > 1 else "")
+
+
+def _worst_element(error: Tensor, output: Tensor, truth: Tensor) -> str:
+    place = torch.unravel_index(error.argmax(), error.shape)
+    given, right = (float(tensor[place].double()) for tensor in (output, truth))
+    return f"[{', '.join(str(int(index)) for index in place)}] it is {given:.6g}, and {right:.6g} is right"
+
+
+def _named(number: int, results: int) -> str:
+    return f"result {number + 1} of {results}, " if results > 1 else ""
 
 
 def _beside_standard(

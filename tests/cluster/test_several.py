@@ -321,7 +321,7 @@ def test_gpus_of_two_models_are_refused_with_the_names_of_their_hosts(tmp_path: 
 @pytest.mark.parametrize(
     ("facts", "difference"),
     [
-        ({"source_digest": "0" * 64}, r"its source in lab/ or experiments/ is another"),
+        ({"source_digest": "0" * 64}, r"its measured code is another"),
         ({"machine": to_data(machine(gpu_id="x", driver="1.2"))}, r"driver was '580.159.04', is '1.2'"),
     ],
 )

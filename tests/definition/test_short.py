@@ -257,6 +257,16 @@ def test_a_reference_that_fails_is_named_and_not_the_traffic_that_follows_from_i
     assert "give traffic= if it cannot be" in said
 
 
+@pytest.mark.parametrize("generated", [True, False])  # on no device, and on the CPU, where that has no generator
+def test_inputs_that_are_no_tuple_are_told(generated: bool) -> None:
+    def inputs(shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> Any:
+        generator = torch.Generator(device).manual_seed(seed) if generated else None
+        return torch.randn(shape, dtype=dtype, device=device, generator=generator)
+
+    said, *_ = mistakes(sound(inputs=inputs).definition())
+    assert "inputs gives a Tensor; accepted is a tuple, such as (x,)" in said
+
+
 def test_names_that_are_none_and_what_is_there_twice_are_told_with_all_other_mistakes() -> None:
     made = draft(shapes=[(4, 8), (4, 8)], tolerance="1")
     made.profile("by hand", lambda x: x + x, baseline=True)

@@ -684,7 +684,7 @@ def test_an_unfinished_run_of_an_older_lab_is_refused(tmp_path: Path) -> None:
 def test_changed_code_is_refused(tmp_path: Path) -> None:
     plan = toy_plan("steady")
     directory = begun(tmp_path / "toy", plan, source="0" * 64)
-    assert "changed: the source in lab/ or experiments/" in refused(plan, directory)
+    assert "changed: the measured code" in refused(plan, directory)
 
 
 def test_a_plan_file_that_the_journal_did_not_begin_with_is_refused(tmp_path: Path) -> None:

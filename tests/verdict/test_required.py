@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from factory import ceiling_seconds, plan_of, records_of
+from factory import LARGE, SMALL, ceiling_seconds, plan_of, records_of, small_experiment
 
 from lab.definition.catalogue import choose_experiments
 from lab.definition.experiment import CEILINGS
@@ -41,3 +41,15 @@ def test_a_claim_of_another_experiment_is_required_even_if_none_of_its_cases_is_
     assert unmeasured
     said = lacking(dataclasses.replace(plan, experiments=(alone,)))
     assert all(f"/{name} is no-evidence" in said for name in unmeasured)
+
+
+def test_the_case_that_decided_is_named_with_its_reason() -> None:
+    """And not another of the same claim."""
+    plan = plan_of(experiments=[small_experiment()], sweeps=3, include=("large-sweep",))
+    times = {(SMALL.name, "plain"): 24e-6, (SMALL.name, "fast"): 20e-6, (LARGE.name, "plain"): 60e-6}
+    outcomes = {(LARGE.name, "fast"): ("wrong", "off by one"), (SMALL.name, "fast"): ("failed", "no luck")}
+    (said,) = lacking_verdicts(judge_run(plan, records_of(plan, times, outcomes=outcomes)), "supported")
+    assert said == (
+        f"{plan.run_id}: doubling/fast-beats-plain is rejected, and supported is required: {LARGE.name}, wrong result: "
+        "wrong result of the subject: off by one"
+    )

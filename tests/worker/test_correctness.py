@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -35,18 +36,20 @@ def test_a_right_result_passes_with_its_error_and_seeds() -> None:
 def test_a_wrong_result_fails_and_says_by_how_much() -> None:
     correctness = checked(lambda x: x * 3)
     assert not correctness.passed
-    assert correctness.message.endswith("times the tolerance")
+    assert "times the tolerance; at [" in correctness.message
     assert correctness.worst_tolerance_share > 1000
     assert correctness.worst_absolute_error > 1
 
 
-def test_one_wrong_element_is_enough() -> None:
+def test_one_wrong_element_is_enough_and_is_told() -> None:
     def function(x: Tensor) -> Tensor:
         y = x * 2
-        y[7, 15] += 0.001
+        y[7, 15] = 1.5
         return y
 
-    assert not checked(function).passed
+    (x,) = DOUBLING.inputs((8, 16), torch.float32, "cpu", SEEDS[0])
+    told = checked(function).message.partition("; ")[2]
+    assert told == f"at [7, 15] it is 1.5, and {2 * float(x[7, 15]):.6g} is right"
 
 
 def test_one_wrong_seed_is_enough() -> None:
@@ -332,7 +335,9 @@ def test_several_results_are_compared_one_by_one() -> None:
     operator = dataclasses.replace(DOUBLING, reference=lambda x: (2 * x.double(), 3 * x.double()))
     x = torch.full((4,), 0.5)
     assert not check_output(operator, (x * 2, x * 3), (x,)).problem
-    assert check_output(operator, (x * 2, x * 4), (x,)).tolerance_share > 1
+    other = check_output(operator, (x * 2, x * 4), (x,))
+    assert other.tolerance_share > 1
+    assert other.worst == "; at result 2 of 2, [0] it is 2, and 1.5 is right"
     assert check_output(operator, x * 2, (x,)).problem == "1 results; expected 2"
 
 
@@ -372,7 +377,7 @@ def test_a_wrong_result_of_float8_and_a_changed_float8_input_fail() -> None:
         x.view(torch.uint8)[3, 3] ^= 0x80
         return y
 
-    assert widened(lambda x: x.bfloat16() * 2.1).message.endswith("times the tolerance")
+    assert re.search(r"times the tolerance; at \[\d+, \d+\] it is ", widened(lambda x: x.bfloat16() * 2.1).message)
     assert widened(spoil).message == "an input was changed by the call"
 
 
