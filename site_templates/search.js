@@ -192,7 +192,7 @@
     return true;
   }
 
-  // Where no word is mistyped no shape has all sizes, or one word leaves none of what the others fit.
+  // Where no word is mistyped no shape has all sizes, or one word excludes the rest.
   function advise(words, texts, lead, root, dtype) {
     if (amend(words, texts, lead)) { return true; }
     var lost = lostOf(words, texts), odd = oddOf(words, texts), near = nearestShapes(without(words, odd), dtype);
@@ -273,7 +273,7 @@
     }
     var picked = groups.map(group => (group.all.find(each => each.checked) || { dataset: {} }).dataset.word);
     var hits = found(winners.rows, what), others = found(tried, sampled);
-    if (whole(others, sampled) && !whole(hits, what) || !hits.length) {
+    if (!whole(hits, what) && (whole(others, sampled) || hits.every(apart) && nearestShapes(rest, picked[2]).length) || !hits.length) {
       others.slice(0, MOST_ANSWERS).forEach(sample);
       if (others.length) {
         none.hidden = true;
@@ -306,7 +306,7 @@
     }
   }
 
-  // What to say of answers that are not of the GPU or the call that is chosen.
+  // What to say of answers of another GPU or call than is chosen.
   function elsewhere(hits, picked) {
     var gpus = among(hits, row => row.gpu), modes = among(hits, row => winners.modes[row.mode]);
     if (!gpus.includes(picked[1])) { return "Not measured on " + picked[1] + "; on " + gpus.join(" and ") + ":"; }

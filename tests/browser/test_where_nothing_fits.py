@@ -66,6 +66,17 @@ def test_a_shape_that_was_measured_in_another_dtype_comes_first(browser, served)
         assert seen.troubles() == []
 
 
+def test_sizes_that_only_begin_those_of_another_operator_are_no_answer(browser, published):
+    """A row of a norm is no token of a norm joined with RoPE, whose shape begins alike."""
+    with reader(browser) as seen:
+        seen.open(f"{published}/index.html")
+        ask(seen, "rmsnorm 1x4096 bf16", "No shape fits. Nearest measured: RMSNorm 16×3584 bf16")
+        assert seen.page.locator(".answer").count() == 0
+        ask(seen, "rmsnorm rope 1x4096 bf16", "1 shape fits.")
+        seen.page.locator(".answer h2", has_text="RMSNorm and RoPE 1×4096×28×128").wait_for()
+        assert seen.troubles() == []
+
+
 @pytest.mark.parametrize("typed", ["fa3", "flash attention 3", "FlashAttention-3"])
 def test_another_version_is_not_offered_as_what_was_meant(browser, published, typed):
     with reader(browser) as seen:
