@@ -51,7 +51,7 @@ def test_the_answer_is_read_at_once(browser, published):
             )
             assert "Margin" in text
             assert "as fast as" in text or "too few sweeps" in text
-            assert "Run to run" in text
+            assert "Range" in text
             assert "import " in answer.locator("pre").inner_text(), typed
             for width, height in WIDTHS:
                 seen.page.set_viewport_size({"width": width, "height": height})
@@ -59,6 +59,26 @@ def test_the_answer_is_read_at_once(browser, published):
                 assert box["y"] + box["height"] <= height, f"{typed}: it is seen without scrolling"
                 assert box["x"] >= 0
                 assert box["x"] + box["width"] <= width
+        assert seen.troubles() == []
+
+
+def test_an_answer_says_how_fast_torch_compile_is_there_as_the_grid_does(browser, published):
+    with reader(browser) as seen:
+        seen.open(f"{published}/index.html")
+        seen.page.fill("#query", "geglu h100")
+        answer = seen.page.locator(".answer", has_text="GEGLU")
+        answer.wait_for()
+        assert "as fast as torch.compile" in answer.inner_text()
+        assert answer.locator("dt", has_text="torch.compile").count() == 0
+        seen.page.fill("#query", "rmsnorm 1024x2048 h100")
+        answer = seen.page.locator(".answer", has_text="RMSNorm 1024×2048")
+        answer.wait_for()
+        term = answer.locator("dt", has_text="torch.compile, µs")
+        figures = term.locator("xpath=following-sibling::dd[1]").locator("data")
+        cell = seen.page.locator("tr[data-at$='/H100/device_cold/rmsnorm-1024x2048-float16/cells/']")
+        assert figures.all_inner_texts() == cell.locator("[data-c='torch.compile'] data").all_inner_texts() != []
+        sources = figures.evaluate_all("all => all.map(each => each.dataset.src)")
+        assert sources[0] == f"data.json#{cell.get_attribute('data-at')}compile/p50_seconds"
         assert seen.troubles() == []
 
 

@@ -14,6 +14,13 @@ UNPRINTED = """[...document.querySelectorAll("table")].filter(table => !table.ch
     || getComputedStyle(table.parentElement).overflowX !== "visible"
   ).map(table => table.parentElement.getAttribute("aria-label"))"""
 PAGE = "experiments/normalization-fusion/index.html"
+PAPER = 718  # A4 between Chromium's margins, in pixels
+SHRINKS = 1.5  # at most so much: what is still wider is cut off
+ATTENTION = "experiments/flash-attention"
+WIDE = (
+    PAGE, f"{ATTENTION}/index.html", "experiments/matmul-tiling/index.html",
+    f"{ATTENTION}/cases/attention-causal-2x16x16x8192x128-bfloat16/index.html",
+)  # fmt: skip
 
 
 def test_nothing_moves_for_those_who_ask_for_that(browser, site, served):
@@ -51,3 +58,17 @@ def test_a_page_prints_in_dark_ink_on_white_whatever_the_theme(browser, served):
 def test_it_becomes_a_pdf(browser, served):
     with visit(browser, f"{served}/{PAGE}") as seen:
         assert seen.page.pdf(format="A4").startswith(b"%PDF-")
+
+
+def test_no_column_of_a_wide_table_is_cut_off_on_paper(browser, published):
+    with reader(browser, width=int(PAPER * SHRINKS)) as seen:
+        seen.page.emulate_media(media="print")
+        for path in WIDE:
+            seen.open(f"{published}/{path}")
+            assert seen.page.evaluate("document.documentElement.scrollWidth") <= PAPER * SHRINKS, path
+
+
+def test_the_list_of_runs_fits_a_desk(browser, published):
+    with visit(browser, f"{published}/runs/index.html", width=1280) as seen:
+        scroll = seen.page.locator(".scroll:has(> table.runs)")
+        assert scroll.evaluate("it => it.scrollWidth - it.clientWidth") <= 0

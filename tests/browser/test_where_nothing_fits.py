@@ -55,6 +55,36 @@ def test_the_figures_of_a_sampled_shape_point_to_their_data(browser, site, serve
 SLIPS = {"rmsnrom": "rmsnorm", "sofmax": "softmax", "rmsnrom 4096 fp16": "rmsnorm 4096 fp16", "swiglo": "swiglu"}
 
 
+def test_a_shape_that_was_measured_in_another_dtype_comes_first(browser, served):
+    """Bytes and not the dtype decide how long a norm takes."""
+    with reader(browser) as seen:
+        seen.open(f"{served}/index.html")
+        ask(seen, "rmsnorm 4096x4096 bf16", "No shape fits. Nearest measured: RMSNorm ")
+        near = seen.page.locator("#found-count a").all_inner_texts()
+        assert near[0] == "RMSNorm 4096×4096 fp16"
+        assert all(text.endswith("bf16") for text in near[1:])
+        assert seen.troubles() == []
+
+
+def test_sizes_that_only_begin_those_of_another_operator_are_no_answer(browser, published):
+    """A row of a norm is no token of a norm joined with RoPE, whose shape begins alike."""
+    with reader(browser) as seen:
+        seen.open(f"{published}/index.html")
+        ask(seen, "rmsnorm 1x4096 bf16", "No shape fits. Nearest measured: RMSNorm 16×3584 bf16")
+        assert seen.page.locator(".answer").count() == 0
+        ask(seen, "rmsnorm rope 1x4096 bf16", "1 shape fits.")
+        seen.page.locator(".answer h2", has_text="RMSNorm and RoPE 1×4096×28×128").wait_for()
+        assert seen.troubles() == []
+
+
+@pytest.mark.parametrize("typed", ["fa3", "flash attention 3", "FlashAttention-3"])
+def test_another_version_is_not_offered_as_what_was_meant(browser, published, typed):
+    with reader(browser) as seen:
+        seen.open(f"{published}/index.html")
+        ask(seen, typed, "Nothing has “fa3”")
+        assert "Did you mean" not in seen.page.locator("#found-count").inner_text()
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_what_does_not_fit_is_answered_with_what_would(browser, site, served, page):
     """A slip with what was meant, a shape with the nearest, and else with the word that excludes the rest."""

@@ -25,6 +25,7 @@ from lab.website.figure import Figure
 from lab.website.outputs import SiteContext
 from lab.website.pages.decisions import came_out, decision_rows, support_view
 from lab.website.pages.experiment import decision_link, decision_state
+from lab.website.pages.labels import case_label
 from lab.website.table import Link, plain
 from lab.website.wording.references import TRAVELLING
 
@@ -494,6 +495,23 @@ def test_what_runs_on_three_boards_say_together_stands_beside_a_claim_where_it_d
     assert together("refuted") == "3 runs on 3 boards: does not hold, 1.010× [1.005, 1.015]"
     assert together(support.now.status) == ""
     assert together("refuted", threshold=9.0) == ""  # asked for something else
+
+
+def test_where_runs_on_three_boards_say_otherwise_at_one_of_several_cases_it_is_named_with_what_they_say(tmp_path):
+    now = on_gpu(evidence_of(FAST, "aaaa"), OLD_GPU, "2026-01-02T00:00:00Z")
+    first, second, *_ = now.data["claims"][CLAIM]["cases"]
+    claim = now.plan.claim(CLAIM)
+    (support,) = standings(record(tmp_path, PINNED), [now], [now], TODAY)
+    pool = {"run_count": 3, "boards": 3, "status": "refuted", "ratio": 1.01, "low": 1.005, "high": 1.015}
+    pool |= {"threshold": claim.threshold, "scope": claim.scope}
+
+    def together(*cases: str) -> str:
+        trust = {"pooled": {now.name: {OLD_GPU: {CLAIM: dict.fromkeys(cases, pool)}}}}
+        return plain(support_view(support, preview=False, trust=trust).together)
+
+    named = case_label(now.plan.case(second))
+    assert together(second) == f"{named}: 3 runs on 3 boards: does not hold, 1.010× [1.005, 1.015]"
+    assert together(first, second) == "At some cases runs on three boards say otherwise."
 
 
 def test_a_review_by_a_run_that_did_not_measure_the_claim_leaves_what_was_seen_before(tmp_path):

@@ -334,7 +334,11 @@ def test_links_from_these_pages_lead_somewhere(site):
 
 def test_the_policy_says_how_often_its_rules_err_and_what_changed_in_them(site):
     page = Page(site / "policy/index.html")
-    assert {"errors", "versions"} <= set(page.ids)
+    assert {"timing", "errors", "versions"} <= set(page.ids)
+    assert "p50 is the median of the sweeps' medians" in Page(site / "glossary/index.html").text
+    assert "policy/index.html#timing" in Page(site / "index.html").links
+    for scope in ("Cold cache", "Dirty cache", "Warm cache", "In a CUDA graph", "Eager"):
+        assert re.search(rf"How a call is timed.*{scope}.*Where a speed-up", page.text, re.DOTALL)
     assert "in the controls of other runs, 0 were called faster" in page.text
     assert re.search(r"a rate of at most \d+\.\d % with 95 % confidence", page.text)
 

@@ -15,11 +15,16 @@ ALIKE = KNOWN["alike"]
 def test_what_readers_type_is_what_the_search_calls_it() -> None:
     meant = {
         "decoding": "decode", "product": "matmul", "products": "matmul", "gemm": "matmul", "half": "fp16",
-        "rms norm": "rmsnorm", "layer norm": "layernorm", "half the": "half the",
+        "rms norm": "rmsnorm", "layer norm": "layernorm", "half the": "half the", "silu and mul": "swiglu",
+        "fused add": "add", "gqa": "grouped", "flash attention 3": "flash fa3",
     }  # fmt: skip
     assert {phrase: ALIKE[phrase] for phrase in meant} == meant
     for name, short in DTYPES.items():
         assert ALIKE[name.replace("_", " ")] == short
+
+
+def test_the_names_of_the_sizes_of_a_product_say_nothing_of_what_is_looked_for() -> None:
+    assert {"m", "n", "k", "versus", "vs"} <= set(KNOWN["empty"])
 
 
 def test_phrases_are_as_the_script_reads_a_text_and_longer_ones_come_first() -> None:

@@ -62,16 +62,17 @@ def claim_view(
 
 
 def said_together(trust: Mapping[str, Any], shown: Judged, claim: PlannedClaim) -> Sentence:
-    """What runs on three boards say together, where that is not the verdict of the run shown."""
+    """What runs on three boards say together, where that is not the verdict of the run shown: of one case in full."""
     cases = shown.data["claims"][claim.name]["cases"]
     otherwise = [
         case for case, each in cases.items() if pooled_status(trust, shown, claim, case) not in (None, each["status"])
     ]
     if not otherwise:
         return ()
-    if len(cases) > 1:
+    if len(otherwise) > 1:
         return ("At some cases runs on three boards say otherwise.",)
-    return together_sentence(trust, shown, claim, otherwise[0])
+    said = together_sentence(trust, shown, claim, otherwise[0])
+    return (f"{case_label(shown.plan.case(otherwise[0]))}: ", *said) if said and len(cases) > 1 else said
 
 
 def claims_table(claims: tuple[View, ...], label: str) -> PageTable:

@@ -219,8 +219,9 @@ CHAPTERS = {
              "because of a reduced clock, another process on the GPU, or a canary that is off. Their times are not "
              f"looked at for that. With more than {per_cent(excluded_rounds.LARGEST_DROPPED_SHARE)} of a case's rounds "
              "spoiled there is no verdict."),
-        Term("p50", "p50 and p95", "The time that 50 or 95 of 100 calls do not exceed. When p95 is "
-             f"{judge.NOISY_RATIO:.2f} times p50 or more, the verdict is marked noisy."),
+        Term("p50", "p50 and p95", "p50 is the median of the sweeps' medians; p95 is the time that 95 of 100 calls of "
+             f"all sweeps do not exceed. When p95 is {judge.NOISY_RATIO:.2f} times p50 or more, the verdict is marked "
+             "noisy."),
     ),
     "What the numbers say": (
         Term("speed-up", "speed-up", "How many times as fast A is as B. Above 1, A is faster."),

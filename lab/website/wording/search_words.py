@@ -17,8 +17,12 @@ ALSO_CALLED: Mapping[str, tuple[str, ...]] = {
     "rmsnorm": ("rms norm", "rms norms", "rms normalization", "rms normalisation", "rmsnorms"),
     "layernorm": ("layer norm", "layer norms", "layer normalization", "layer normalisation", "layernorms"),
     "attention": ("sdpa", "scaled dot product attention"),
+    "swiglu": ("silu and mul", "silu mul"),
+    "add": ("fused add",),
+    "grouped": ("gqa", "grouped query"),
     "flash": ("flashattention",),
-    "flash fa4": ("flashattention 4", "flash attention 4", "flashattention4"),
+    "flash fa3": ("flashattention 3", "flash attention 3", "flashattention3", "flash attn 3"),
+    "flash fa4": ("flashattention 4", "flash attention 4", "flashattention4", "flash attn 4"),
     "decode": ("decoding",),
     "rope": ("rotary", "rotary embedding", "rotary embeddings", "rotary position embedding"),
     "quantis": ("quantise", "quantised", "quantize", "quantized", "quantization", "quantisation"),
@@ -29,8 +33,8 @@ ALSO_CALLED: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 # Words of a question that say nothing of what is looked for.
 EMPTY = (
-    "a an as at best by call called cuda fast fastest for gpu in is kernel nvidia of on shape speedup the to what "
-    "which winner with x"
+    "a an as at best by call called cuda fast fastest for gpu in is k kernel m n nvidia of on shape speedup than the "
+    "to versus vs what which winner with x"
 )
 
 
