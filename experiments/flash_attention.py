@@ -186,7 +186,7 @@ FA4 = Profile(
     name="fa4",
     title="FlashAttention-4",
     technique="flash_attn_func of the flash-attn-4 package, in CuTe: its kernel for Hopper, as published.",
-    hypothesis="The strongest rival that a user can install.",
+    hypothesis="The strongest rival of this list.",
     signal="One kernel of its own; Tensor pipe busiest of all rivals.",
     implementations=loaded(load_fa4, tuple(name for name in MASKS if name != "attention-chunk")),
     devices=("cuda",),
@@ -323,6 +323,7 @@ FLASH_ATTENTION = Experiment(
         "The backward pass, or any gradient.",
         "Sliding windows, prefixes and packed sequences: they are tested, but no rival of the list takes all of them.",
         "Float8, which the libraries' kernels take too.",
+        "FlashAttention-3: what was timed is FlashAttention 4's kernel for Hopper, a beta version.",
         "Automatic warp specialisation by Triton itself: in Triton 3.6 such a kernel compiles, and hangs.",
     ),
     metrics={

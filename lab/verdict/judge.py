@@ -354,10 +354,7 @@ def _what_would_settle(speedup: Speedup, threshold: float) -> str:
         )
     room = (distance - widths.control) ** 2 - widths.sessions**2
     if room <= speedup.floor**2:
-        return (
-            "too close for one board: boards differ by more, so more sweeps would not settle it, but runs on three "
-            "boards may"
-        )
+        return "too close for one board, whatever the number of sweeps; runs on three boards may settle it"
     sweeps = len(speedup.sweep_ratios)
     needed = max(sweeps + 1, round(sweeps * widths.run**2 / room) + 1)
     if needed > MOST_SWEEPS_ASKED:

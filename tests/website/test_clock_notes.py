@@ -25,12 +25,12 @@ SHORT = {(SMALL.name, "plain"): 6e-6, (SMALL.name, "fast"): 4e-6}
 
 def item_of(
     times: dict[tuple[str, str], float] = LONG, *more: Record, change: object = None, fresh: bool = True,
-    isolated: bool = True,
+    isolated: bool = True, device: str = "cuda",
 ) -> Judged:  # fmt: skip
     scopes = ("device_cold", "device_warm", "graph", "eager")
     experiment = small_experiment(profiles=(PLAIN, FAST), claims=(CLAIM,), headlines=(CLAIM,), scopes=scopes)
-    protocol = dataclasses.replace(make_protocol(5, "cuda"), fresh_caches=fresh, isolated=isolated)
-    plan = plan_of("notes", experiments=[experiment], include=(), protocol=protocol)
+    protocol = dataclasses.replace(make_protocol(5, device), fresh_caches=fresh, isolated=isolated)
+    plan = plan_of("notes", device=device, experiments=[experiment], include=(), protocol=protocol)
     *records, end = records_of(plan, times, noise=0.001)
     if change is not None:
         records = [change(record) for record in records]  # type: ignore[operator]
@@ -103,6 +103,12 @@ def test_the_experiments_page_counts_them() -> None:
         experiment_page(item_of(change=with_warm(1.2)), []).cells_note
     )
     assert experiment_page(item_of(change=with_warm(0.9)), []).cells_note == ()
+
+
+def test_a_cpus_times_are_not_explained_by_a_gpus_cache() -> None:
+    item = item_of(change=with_warm(1.2), device="cpu")
+    assert experiment_page(item, []).cells_note == ()
+    assert section_of(page_of(item), "cells").items == ()  # type: ignore[union-attr]
 
 
 def reading(name: str, seconds: float) -> Reading:

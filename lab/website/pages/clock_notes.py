@@ -38,7 +38,9 @@ def host_went_on(item: Judged, case: str, profile: str) -> bool:
 
 
 def faster_cold(item: Judged, case: str, profile: str) -> tuple[str, ...]:
-    """The scopes in which the same call takes longer than with a cold cache."""
+    """The scopes in which the same call takes longer than with a cold cache: on a GPU, whose L2 keeps the results."""
+    if item.on_cpu:
+        return ()
     cell = item.cell(case, profile)
     p50, scopes = cell.get("p50_seconds"), cell.get("scopes") or {}
     return tuple(s for s in BESIDE if p50 is not None and s in scopes and p50 < CLEARLY * scopes[s]["p50_seconds"])
