@@ -112,10 +112,11 @@ class Capture:
         long. A call of a whole model launches a thousand kernels, of which each takes ncu a third of a second: `tell`
         hears now and then how many there were."""
         give_up = monotonic() + silent_seconds
-        if self.wait_until_loaded(silent_seconds):
+        loaded = self.wait_until_loaded(silent_seconds)
+        tell_at, said_bytes = monotonic() + TOLD_SECONDS, 0
+        if loaded:
             self._order.give(order)
         status = self._child.exit_status()
-        tell_at, said_bytes = monotonic() + TOLD_SECONDS, 0
         while status is None and monotonic() < give_up:
             status = self._child.exit_status(LOOK_SECONDS)
             if (size := self._log.stat().st_size) != said_bytes:
