@@ -102,6 +102,7 @@ def build(options: argparse.Namespace) -> None:
 
 def verify(options: argparse.Namespace) -> int:
     need(*FOR_PAGES)
+    from lab.website.format import counted
     from lab.website.verification.verify import verify as compute_again
 
     site = Path(options.site) if options.site else project().site
@@ -110,7 +111,7 @@ def verify(options: argparse.Namespace) -> int:
         raise EvidenceError(f"{signers}: no file there; --signers names a file of allowed signers, see ssh-keygen(1)")
     verification = compute_again(site, say, signers=signers)
     looked_at = (
-        f"{verification.runs} runs judged again, {verification.files} files made afresh, "
+        f"{counted(verification.runs, 'run')} judged again, {verification.files} files made afresh, "
         f"{verification.figures} figures on {verification.pages} pages followed"
     )
     for difference in verification.differences[:MOST_TOLD]:

@@ -120,6 +120,14 @@ class Draft(Written):
         if not callable(function or load):
             self._mistakes.append(f"{about}: {function or load!r} is no function")
             return function
+        if load is not None and not _can_take(load, 0):
+            self._mistakes.append(
+                f"{about}: load= takes no argument and returns the function; give {_name(load)} itself"
+            )
+            return function
+        if function is not None and _can_take(function, 0) and not _can_take(function, 1):
+            self._mistakes.append(f"{about}: {_name(function)} takes no input; a function that returns one is load=")
+            return function
         accepted = set(FrozenProfile.__dataclass_fields__) - {"name", "implementations", "kernels", "recompiles"}
         for word in more.keys() - accepted:
             self._mistakes.append(f"{about}: {_unknown(word, (*accepted, *PROFILE_FIELDS))}")
@@ -271,6 +279,21 @@ CLAIM_FIELDS, PROFILE_FIELDS = _options(Draft.claim), _options(Draft.profile)
 def _unknown(word: str, accepted: Iterable[str]) -> str:
     known = sorted(accepted)
     return f"unknown field {word!r}; accepted are {known}{did_you_mean(word, known)}"
+
+
+def _can_take(function: Callable[..., Any], arguments: int) -> bool:
+    """Whether it can be called with so many; a built-in function does not say."""
+    try:
+        inspect.signature(function).bind(*[None] * arguments)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", repr(function)).replace("<lambda>", "the lambda")
 
 
 def _as_shape(value: Any) -> Any:

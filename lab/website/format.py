@@ -159,6 +159,11 @@ def minute(utc: str) -> str:
     return f"{utc[:10]} {utc[11:16]} UTC"
 
 
+def counted(number: int, thing: str) -> str:
+    """'1 run', '3 runs'."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def amount(value: float, unit: str) -> str:
     """A figure of an audit with its unit: '13.31 µs', '4930 GB/s', '26.64 %', '9.4×'."""
     if unit == "count":

@@ -26,6 +26,7 @@ from lab.website.files.csv_tables import experiment_csv_files
 from lab.website.files.inventory import checked_base_url
 from lab.website.files.schemas import schema_files
 from lab.website.folder import REMEMBERED, replace_site
+from lab.website.format import counted
 from lab.website.outputs import SiteContext, grouped
 from lab.website.pages.case import case_pages
 from lab.website.pages.compare import compare_list, compare_pages
@@ -75,7 +76,8 @@ def build_site(
     with _no_search_for_cycles():
         context = replace(gather(load_evidence(promoted), decisions, base_url, log=log), samples=samples)
     files = write_site(context, BUILDERS, out, remembered)
-    return f"{out}: {len(context.current)} experiments, {len(context.decisions)} decisions, {files} files"
+    made = counted(len(context.current), "experiment"), counted(len(context.decisions), "decision")
+    return f"{out}: {', '.join(made)}, {files} files"
 
 
 def gather(

@@ -213,6 +213,18 @@ def test_a_mistake_in_a_profile_is_told_with_what_is_accepted() -> None:
     assert told[1] == "profile 'fourth': 4 is no function"
 
 
+def test_a_function_given_as_its_loader_and_the_reverse_are_told() -> None:
+    made = sound()
+    made.profile("third", load=twice)
+    made.profile("fourth", lambda: twice)
+    made.profile("loaded", load=lambda scale=2: twice)
+    made.profile("built-in", torch.neg)
+    assert refused(made) == [
+        "profile 'third': load= takes no argument and returns the function; give twice itself",
+        "profile 'fourth': the lambda takes no input; a function that returns one is load=",
+    ]
+
+
 def test_a_contradiction_of_the_full_form_is_told_with_file_and_line() -> None:
     (told,) = refused(sound(scopes=("graph", "device_warm")))
     assert told.startswith("claim('twice'): scope is 'device_cold'")

@@ -306,7 +306,7 @@ def test_a_zip_is_a_site_too(published, decisions, tmp_path, capsys, monkeypatch
     monkeypatch.setattr(verification, "verify", partial(verify, decisions=decisions))
     archive = zipped(published, tmp_path / "site.zip")
     assert main(["verify", str(archive)]) == 0
-    assert "1 runs judged again" in capsys.readouterr().out
+    assert "1 run judged again" in capsys.readouterr().out
     archive.write_bytes(archive.read_bytes()[:-4000])
     assert main(["verify", str(archive)]) == 2
     assert "cannot be unpacked" in capsys.readouterr().err
