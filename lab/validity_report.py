@@ -133,7 +133,7 @@ def describe_simulation(table: SimulationTable) -> Iterator[str]:
     for row in table.rows:
         supported, refuted = (per_cent(count / row.comparisons, 2) for count in (row.supported, row.refuted))
         yield (
-            f"  {row.process:60} true {row.truth:<7g} supported {supported:>8}  refuted {refuted:>8}  "
+            f"  {row.process:44} true {row.truth:<7g} supported {supported:>8}  refuted {refuted:>8}  "
             f"{row.sweeps / row.comparisons:.1f} sweeps"
         )
     yield from (f"  goal missed: {goal}" for goal in missed(table.rows))

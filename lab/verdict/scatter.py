@@ -103,14 +103,14 @@ PROCESSES = (
         fresh_caches=True,
     ),
     Process(
-        name="torch.compile, fresh caches, a slow baseline in some sweeps",
+        name="torch.compile, fresh caches, slow baselines",
         spreads=COMPILED,
         freedom=8.0,
         slow=SLOW_BASELINES,
         fresh_caches=True,
     ),
     Process(
-        name="torch.compile, fresh caches, a slow subject in some sweeps",
+        name="torch.compile, fresh caches, slow subjects",
         spreads=COMPILED,
         freedom=8.0,
         slow=SLOW_SUBJECTS,

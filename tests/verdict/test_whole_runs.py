@@ -26,7 +26,7 @@ def test_the_rules_err_no_more_often_than_they_may(process: Process) -> None:
 @pytest.mark.parametrize(
     ("name", "truth", "least"),
     [("fixed kernels", 1.2, 0.98), ("torch.compile, fresh caches, 10 % apart", 1.2, 0.60),
-     ("torch.compile, fresh caches, a slow subject in some sweeps", 1.2, 0.60),
+     ("torch.compile, fresh caches, slow subjects", 1.2, 0.60),
      ("torch.compile, one cache", 5.5, 0.999), ("eager", 5.5, 0.999)],
 )  # fmt: skip
 def test_the_rules_decide_what_is_far_from_the_threshold(name: str, truth: float, least: float) -> None:
