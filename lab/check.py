@@ -8,20 +8,23 @@ import math
 from collections.abc import Iterator, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 
-from lab.definition.experiment import Case, Experiment, Function, Operator, Profile, one_of
-from lab.suggest import did_you_mean
+from lab.definition.experiment import Case, Experiment, Function, Profile, one_of
 from lab.worker.correctness import check_profile
 from lab.worker.edges import edge_inputs
-from lab.worker.faults import fault, skip_reason
+from lab.worker.faults import fault, not_on_a_cpu, skip_reason
+from lab.worker.input_pool import inputs_of
 from lab.worker.launches import interpreted, seen
 
 MOST_ELEMENTS = 1 << 12  # of a tiny shape: an interpreter calls Python for every block
 SEEDS = (1, 2)
+NEAR = 0.8  # of two names: by difflib
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,10 +97,10 @@ def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
     if reason := skip_reason(profile, device):
         return "skipped", reason
     operator, dtype = case.operator, getattr(torch, case.dtype)
-    named = () if profile.needs_nvcc else one_of((profile.kernels or {}).get(operator.name, ""))
+    named = _named_kernels(profile, operator.name)
     strict = replace(operator, reference=partial(_float64, operator.reference))
     try:
-        sets = [_inputs(operator, case.shape, dtype, device, seed) for seed in SEEDS]
+        sets = [inputs_of(operator, case.shape, dtype, device, seed) for seed in SEEDS]
     except (Exception, SystemExit) as problem:
         return "failed", f"inputs: {fault(problem)}"
     try:
@@ -110,31 +113,24 @@ def _outcome(case: Case, profile: Profile, device: str) -> tuple[str, str]:
                 launched = [watched.enter_context(watch()) for watch in (seen, interpreted) if named]
                 correctness = check_profile(strict, function, sets, SEEDS, in_place=profile.in_place, edges=edges)
     except (Exception, SystemExit) as problem:
-        return "failed", fault(problem)
+        reason = not_on_a_cpu(problem, device)  # such as of an autotuner, which the interpreter does not replace
+        return ("skipped", reason) if reason else ("failed", fault(problem))
     if not correctness.passed:
         return "wrong", correctness.message
-    if unknown := _unknown_kernel(named, set().union(*launched)):
-        return "wrong", unknown
+    if misspelt := _misspelt_kernel(named, set().union(*launched)):
+        return "wrong", misspelt
     standard = correctness.standard_tolerance_share
     beside = f", of the standard implementation {standard:.2f}" if standard else ""
     return "right", f"worst error {correctness.worst_tolerance_share:.2f} of the tolerance{beside}"
 
 
-def _inputs(operator: Operator, shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> tuple[Any, ...]:
-    made = operator.inputs(shape, dtype, device, seed)
-    if not isinstance(made, (tuple, list)):
-        raise TypeError(f"they are a {type(made).__name__}; accepted is a tuple, such as (x,)")
-    return tuple(made)
-
-
-def _unknown_kernel(named: Sequence[str], launched: Set[str]) -> str:
-    """Why the kernel that a profile names can be none of its own, or nothing. At a tiny shape a rule may launch another
-    of them, or none: only a name that no Triton kernel of this process has is certainly wrong."""
-    if not named or not launched or not set(named).isdisjoint(launched | _triton_kernels()):
+def _misspelt_kernel(named: Sequence[str], launched: Set[str]) -> str:
+    """What a profile names in place of a kernel that it launches, or nothing. At a tiny shape a rule may launch another
+    kernel, or none, and import the rest later: only what is spelt nearly like one that was launched is told."""
+    if not launched or not set(named).isdisjoint(launched | _triton_kernels()):
         return ""
-    instead = ", ".join(sorted(launched))
-    meant = did_you_mean(named[0], launched)
-    return f"no Triton kernel is called {' or '.join(named)}, as kernel= says; it launches {instead}{meant}"
+    near = [close[0] for name in named if (close := get_close_matches(name, launched, n=1, cutoff=NEAR))]
+    return f"kernel= names {' or '.join(named)}, which it does not launch; did you mean {near[0]!r}?" if near else ""
 
 
 def _triton_kernels() -> set[str]:
@@ -144,3 +140,10 @@ def _triton_kernels() -> set[str]:
     # Asked of the type: some objects compute what `isinstance` looks at.
     kernels = (each for each in gc.get_objects() if issubclass(type(each), KernelInterface))
     return {str(getattr(getattr(kernel, "fn", None), "__name__", "")) for kernel in kernels}
+
+
+def _named_kernels(profile: Profile, operator: str) -> tuple[str, ...]:
+    """The Triton kernels that it must launch by name; nothing where they cannot be seen."""
+    if profile.needs_nvcc or find_spec("triton") is None:  # there is none for macOS
+        return ()
+    return one_of((profile.kernels or {}).get(operator, ""))

@@ -90,9 +90,10 @@ def _minorities(constants: Estimates) -> Iterator[str]:
     for side, each in zip(("baseline", "subject"), constants.minorities, strict=True):
         if each.by_sweeps:
             counts = ", ".join(f"{count} in {sweeps}" for sweeps, count in each.by_sweeps.items())
+            apart = " ".join(f"{value:.3f}" for value in each.apart_deciles)
             yield (
                 f"  code compiled in each of nine sweeps, {each.comparisons} comparisons: the {side} is slower in a "
-                f"few sweeps ({counts}), by (deciles) {' '.join(f'{value:.3f}' for value in each.apart_deciles)}"
+                f"few sweeps ({counts}), by (deciles of the logarithm) {apart}"
             )
 
 

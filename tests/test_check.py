@@ -77,6 +77,17 @@ def test_a_reference_that_gives_no_float64_is_told(reference: Callable[[Tensor],
     assert all(message in each.message for each in results)
 
 
+def test_a_profile_with_a_kernel_is_checked_where_there_is_no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS, where it takes another way to its result."""
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.setattr("lab.check.find_spec", lambda name: None)
+    draft = lab.experiment("doubling", shapes=[(4, 8)], reference=lambda x: 2 * x.double())
+    draft.profile("plain", lambda x: x + x, baseline=True)
+    draft.profile("twice", lambda x: 2 * x, kernel="_double_kernel")
+    draft.claim("twice")
+    assert [each.outcome for each in check([draft.definition()], "cpu")] == ["right", "right"]
+
+
 def test_inputs_that_are_no_tuple_are_told() -> None:
     draft = lab.experiment(
         "doubling", shapes=[(4, 8)], reference=lambda x: 2 * x.double(), reads=1, writes=1,
@@ -87,7 +98,7 @@ def test_inputs_that_are_no_tuple_are_told() -> None:
     draft.claim("twice")
     results = list(check([draft.definition()], "cpu"))
     assert {(each.outcome, each.message) for each in results} == {
-        ("failed", "inputs: TypeError: they are a Tensor; accepted is a tuple, such as (x,)")
+        ("failed", "inputs: TypeError: inputs() returned a Tensor; return a tuple, such as (x,)")
     }
 
 
@@ -176,23 +187,33 @@ mine.profile('plain', lambda x: x + x, baseline=True, kernel='_kernel_on_a_gpu')
 mine.profile('named', double, kernel='_other or _double_kernel')
 mine.profile('other', double, kernel='_large_kernel')
 mine.profile('misspelt', double, kernel='_dubble_kernel')
+mine.profile('elsewhere', double, kernel='_matmul_of_a_module_that_is_imported_later')
+@triton.autotune([triton.Config({'BLOCK': size}) for size in (64, 128)], key=[])
+@triton.jit
+def _tuned_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + lanes, tl.load(x_ptr + lanes, mask=lanes < n) * 2, mask=lanes < n)
+def tuned(x):
+    y = torch.empty_like(x)
+    _tuned_kernel[(1,)](x, y, x.numel())
+    return y
+mine.profile('tuned', tuned)
 mine.claim('named')
 """
 
 
-def test_a_name_that_no_kernel_has_is_told(
-    project_with: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_misspelt_kernel_is_told(project_with: Callable[[str], Path], capsys: pytest.CaptureFixture[str]) -> None:
     (project_with("return x") / "mine.py").write_text(LAUNCHES)
     assert main(["check"]) == 1
-    plain, named, other, misspelt = (line.split(maxsplit=3)[3] for line in capsys.readouterr().out.splitlines())
+    plain, named, other, misspelt, elsewhere, tuned = (
+        line.split(maxsplit=3)[3] for line in capsys.readouterr().out.splitlines()
+    )
     assert plain.startswith("right: ")  # without a GPU it may launch none
     assert named.startswith("right: ")
     assert other.startswith("right: ")  # which a rule may launch at larger shapes
-    assert misspelt == (
-        "wrong: no Triton kernel is called _dubble_kernel, as kernel= says; it launches _double_kernel; did you mean "
-        "'_double_kernel'?"
-    )
+    assert elsewhere.startswith("right: ")
+    assert tuned == "skipped: its Triton kernel needs a CUDA GPU, and this run measures the CPU"
+    assert misspelt == ("wrong: kernel= names _dubble_kernel, which it does not launch; did you mean '_double_kernel'?")
 
 
 @pytest.mark.parametrize(

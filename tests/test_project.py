@@ -250,7 +250,9 @@ def planned(root: Path) -> str:
 
 def test_a_plan_names_what_is_not_committed(doubling: Path, tmp_path: Path) -> None:
     identity = ("-c", "user.name=A Tester", "-c", "user.email=tester@example.org", "-c", "commit.gpgsign=false")
-    for arguments in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "--message", "mine")):
+    subprocess.run(["git", "-C", str(tmp_path), "init", "--quiet"], check=True)
+    assert "cannot be published yet: this git repository has no commit; commit, then measure" in planned(tmp_path)
+    for arguments in (("add", "."), ("commit", "--quiet", "--message", "mine")):
         subprocess.run(["git", "-C", str(tmp_path), *identity, *arguments], check=True)
     clean = planned(tmp_path)
     assert "not committed" not in clean

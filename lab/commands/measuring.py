@@ -140,7 +140,7 @@ def plan(options: argparse.Namespace) -> None:
 
 def _lacking_commit() -> Iterator[str]:
     """A line where no commit has the source that would be measured: after measuring it is too late to make one."""
-    from lab.evidence.source import NoRepository, uncommitted
+    from lab.evidence.source import NoCommit, NoRepository, uncommitted
 
     try:
         changed = uncommitted()
@@ -150,7 +150,10 @@ def _lacking_commit() -> Iterator[str]:
             "measured; git init and commit, then measure"
         )
         return
-    except (EvidenceError, OSError):  # no commit, or no git: publishing says what it needs
+    except NoCommit:
+        yield "  cannot be published yet: this git repository has no commit; commit, then measure"
+        return
+    except (EvidenceError, OSError):  # no git: publishing says what it needs
         return
     if changed:
         more = f" and {len(changed) - MOST_FILES} more" if len(changed) > MOST_FILES else ""

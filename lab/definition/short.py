@@ -15,10 +15,12 @@ once.
 
 import inspect
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -40,6 +42,7 @@ from lab.errors import DefinitionError
 from lab.kernels.traffic import Traffic
 from lab.suggest import did_you_mean
 
+PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 WITHOUT_DATA = "it is called on tensors without data (device meta), to count the bytes; give traffic= if it cannot be"
 
 
@@ -211,8 +214,8 @@ class Draft(Written):
             made = inputs(shape, dtype, "meta", 0)
         except RuntimeError:  # this device has no generator, for example
             made = inputs(shape, dtype, "cpu", 0)
-        if not isinstance(made, (tuple, list)):
-            raise DefinitionError(f"inputs gives a {type(made).__name__}; accepted is a tuple, such as (x,)")
+        if not isinstance(made, tuple):
+            raise DefinitionError(f"inputs() returned a {type(made).__name__}; return a tuple, such as (x,)")
         arguments = tuple(item.to("meta") if isinstance(item, torch.Tensor) else item for item in made)
         try:
             result = self.reference(*arguments)
@@ -261,7 +264,7 @@ def experiment(
 def _caller() -> Place:
     """The line that called the short form."""
     frame: FrameType | None = sys._getframe(1)
-    while frame and frame.f_code.co_filename == __file__:
+    while frame and frame.f_code.co_filename.startswith(PACKAGE):  # such as the plugin of pytest
         frame = frame.f_back
     assert frame  # this file is no program
     return Place(file=frame.f_code.co_filename, line=frame.f_lineno)

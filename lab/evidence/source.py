@@ -51,6 +51,10 @@ class NoRepository(EvidenceError):
     """There is no git repository to look for a commit in."""
 
 
+class NoCommit(EvidenceError):
+    """The git repository has no commit yet."""
+
+
 def source_digest(root: Path | None = None) -> str:
     """SHA-256 over the git blob ids and paths of the measuring source in the working tree.
 
@@ -212,6 +216,8 @@ def _git(root: Path, *arguments: str) -> str:
         raise EvidenceError("git is not installed here, or not on PATH; it tells which commit was measured") from None
     if "not a git repository" in done.stderr:
         raise NoRepository(f"{root}: no git repository is there")
+    if "Not a valid object name HEAD" in done.stderr:
+        raise NoCommit(f"{root}: the git repository has no commit")
     if done.returncode != 0:
         raise EvidenceError(f"git {arguments[0]} failed: {done.stderr.strip() or 'no message'}")
     return done.stdout

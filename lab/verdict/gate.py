@@ -169,7 +169,7 @@ def _reason(change: Change) -> str:
         return ""
     if change.sweeps:
         return f"about {change.sweeps} sweeps in each run would tell"
-    return "sessions, boards, a compiler's choices or a busy machine differ by more: more sweeps would not tell"
+    return "runs differ by more than this, by board, session, compiler or load: more sweeps will not help"
 
 
 def _refuse_other_machine(older: RunResult, newer: RunResult) -> None:

@@ -347,13 +347,13 @@ def _what_would_settle(speedup: Speedup, threshold: float) -> str:
         )
     widths = _widths(speedup)
     distance = _decided_up_to(speedup, threshold)
-    if distance < widths.control:
-        return (
-            "too close for this machine: two timings of the same code, the control, differed by more; a quieter "
-            "machine may settle it"
-        )
-    room = (distance - widths.control) ** 2 - widths.sessions**2
+    room = max(0.0, distance - widths.control) ** 2 - widths.sessions**2
     if room <= speedup.floor**2:
+        if distance < widths.control or distance**2 - widths.sessions**2 > speedup.floor**2:
+            return (
+                "too close for this machine: the control, the same code timed twice, differed by too much; measure "
+                "again on a quiet machine"
+            )
         return "too close for one board, whatever the number of sweeps; runs on three boards may settle it"
     sweeps = len(speedup.sweep_ratios)
     needed = max(sweeps + 1, round(sweeps * widths.run**2 / room) + 1)

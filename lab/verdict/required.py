@@ -35,6 +35,7 @@ def lacking_verdicts(run: RunResult, required: str) -> Iterator[str]:
 
 
 def _why(claim: ClaimResult) -> str:
-    """Of the first case with the claim's verdict that has a reason."""
-    alike = ((case, verdict) for case, verdict in claim.verdicts.items() if verdict.status is claim.status)
-    return next((f": {case}, {in_words(each)}: {each.reason}" for case, each in alike if each.reason), "")
+    """The first case with the claim's verdict, and the reason, where the verdict has one."""
+    alike = ((case, each) for case, each in claim.verdicts.items() if each.status is claim.status)
+    told = (f": {case}, {in_words(each)}{f': {each.reason}' if each.reason else ''}" for case, each in alike)
+    return next(told, "")

@@ -255,7 +255,7 @@ def _dtype(expected: Output, first: Tensor) -> torch.dtype:
 def _difference(output: Tensor, truth: Tensor, expected: Output, sums: Tensor | None = None) -> _Difference:
     """sums: if given, Σ|a·b|, a share of which is taken off the error before it is held against the tolerance."""
     # In place, because a case may hold gigabytes: NaN and infinity survive into the maximum.
-    error = output.double().sub_(truth).abs_()
+    error = output.to(torch.float64, copy=True).sub_(truth).abs_()
     absolute = float(error.max()) if error.numel() else 0.0
     masked = False
     if not math.isfinite(absolute):
@@ -272,9 +272,14 @@ def _difference(output: Tensor, truth: Tensor, expected: Output, sums: Tensor | 
 
 
 def _worst_element(error: Tensor, output: Tensor, truth: Tensor) -> str:
-    place = torch.unravel_index(error.argmax(), error.shape)
+    try:
+        place = torch.unravel_index(error.argmax(), error.shape)
+    except torch.OutOfMemoryError:  # of an error that is not contiguous argmax makes a copy
+        return ""
     given, right = (float(tensor[place].double()) for tensor in (output, truth))
-    return f"[{', '.join(str(int(index)) for index in place)}] it is {given:.6g}, and {right:.6g} is right"
+    digits = 17 if output.dtype == torch.float64 else 9  # that tell any two values apart
+    index = ", ".join(str(int(number)) for number in place)
+    return f"[{index}] it is {given:.{digits}g}, and {right:.{digits}g} is right"
 
 
 def _named(number: int, results: int) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lab.definition.experiment import Operator
 from lab.worker.tensors import copied, raw, same
 
 STRETCH = 1024  # elements that change together: few lines of any cache
@@ -24,6 +25,14 @@ FEWEST_MIXED = 64  # elements
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by the size of an element
 
 Arguments = tuple[Any, ...]
+
+
+def inputs_of(operator: Operator, shape: tuple[int, ...], dtype: torch.dtype, device: str, seed: int) -> Arguments:
+    """What an author's function of inputs makes. TypeError where that is no tuple."""
+    made = operator.inputs(shape, dtype, device, seed)
+    if not isinstance(made, tuple):
+        raise TypeError(f"inputs() returned a {type(made).__name__}; return a tuple, such as (x,)")
+    return made
 
 
 class InputPool:

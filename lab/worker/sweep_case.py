@@ -17,7 +17,7 @@ from lab.worker.compiled import Compilation
 from lab.worker.correctness import Check, check_output, verdict, worse
 from lab.worker.faults import fault, not_on_a_cpu, skip_reason
 from lab.worker.guard import Tampering
-from lab.worker.input_pool import InputPool, copies
+from lab.worker.input_pool import InputPool, copies, inputs_of
 from lab.worker.launches import seen
 from lab.worker.measure import CaseTimer, CaseTimings, Checked, Observer, Subject, rotation
 from lab.worker.profile_checks import FELL_BACK, ProfileChecks
@@ -136,7 +136,7 @@ class SweepCase(Observer):
     def _pool(self, profiles: int) -> InputPool:
         operator, protocol = self.case.operator, self.context.plan.protocol
         dtype = getattr(torch, self.case.dtype)
-        sets = [operator.inputs(self.case.shape, dtype, self.clock.device, seed) for seed in self.seeds]
+        sets = [inputs_of(operator, self.case.shape, dtype, self.clock.device, seed) for seed in self.seeds]
         # Its own: how often it is asked depends on the time that warming up takes, and the order must not.
         shuffler = random.Random(self.shuffler.getrandbits(64))
         if not {"graph", "eager"} & set(self.scopes):

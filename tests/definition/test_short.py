@@ -155,6 +155,17 @@ def test_a_mistake_names_the_line_of_its_own_profile_or_claim(tmp_path: Path) ->
     ]
 
 
+def test_of_a_mistake_through_the_labs_own_code_the_authors_line_is_named() -> None:
+    """As where pytest's plugin or a notebook's function writes the experiment down."""
+    names: dict[str, Any] = {"draft": draft}
+    code = "def plugin(made):\n    made.claim('twice', by=0)\n"
+    exec(compile(code, str(Path(lab.__file__).with_name("plugin.py")), "exec"), names)
+    made = draft()
+    names["plugin"](made)
+    (claim,) = made.claims
+    assert claim.place.file == __file__
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -276,7 +287,7 @@ def test_inputs_that_are_no_tuple_are_told(generated: bool) -> None:
         return torch.randn(shape, dtype=dtype, device=device, generator=generator)
 
     said, *_ = mistakes(sound(inputs=inputs).definition())
-    assert "inputs gives a Tensor; accepted is a tuple, such as (x,)" in said
+    assert "inputs() returned a Tensor; return a tuple, such as (x,)" in said
 
 
 def test_names_that_are_none_and_what_is_there_twice_are_told_with_all_other_mistakes() -> None:

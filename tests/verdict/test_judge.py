@@ -241,8 +241,10 @@ def test_a_floor_that_no_sweep_can_lower_is_not_answered_with_more_sweeps() -> N
 def test_where_the_control_is_further_off_than_the_threshold_the_machine_is_named_and_no_board() -> None:
     noisy = HalfWidths(run=0.02, sessions=0.003, least_sessions=0.003, draws=0.0, control=0.3)
     reason = judged(ratio(1.1, half_width=0.33, widths=noisy)).reason
-    assert "too close for this machine: two timings of the same code, the control, differed by more" in reason
-    assert "boards" not in reason
+    assert "too close for this machine: the control, the same code timed twice, differed by too much" in reason
+    assert "board" not in reason
+    near = HalfWidths(run=0.001, sessions=0.003, least_sessions=0.003, draws=0.0, control=0.02)
+    assert "too close for this machine" in judged(ratio(1.045, half_width=0.024, widths=near)).reason
 
 
 def test_refutation_too_asks_that_all_sweeps_but_one_agree() -> None:

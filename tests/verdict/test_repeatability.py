@@ -229,7 +229,7 @@ def test_comparisons_that_are_compiled_in_each_of_nine_sweeps_are_counted() -> N
     lines = list(describe_repeats((), dataclasses.replace(constants, minorities=(slow, constants.minorities[1]))))
     assert lines[-1] == (
         "  code compiled in each of nine sweeps, 1 comparisons: the baseline is slower in a few sweeps (1 in 2), by "
-        "(deciles) 0.050 0.300"
+        "(deciles of the logarithm) 0.050 0.300"
     )
 
 

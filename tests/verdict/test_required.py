@@ -43,6 +43,15 @@ def test_a_claim_of_another_experiment_is_required_even_if_none_of_its_cases_is_
     assert all(f"/{name} is no-evidence" in said for name in unmeasured)
 
 
+def test_a_case_that_is_slower_is_named_without_a_reason() -> None:
+    plan = plan_of(experiments=[small_experiment()], sweeps=5)
+    times = {(SMALL.name, "plain"): 20e-6, (SMALL.name, "fast"): 40e-6}
+    (said,) = lacking_verdicts(judge_run(plan, records_of(plan, times)), "supported")
+    assert (
+        said == f"{plan.run_id}: doubling/fast-beats-plain is refuted, and supported is required: {SMALL.name}, slower"
+    )
+
+
 def test_the_case_that_decided_is_named_with_its_reason() -> None:
     """And not another of the same claim."""
     plan = plan_of(experiments=[small_experiment()], sweeps=3, include=("large-sweep",))

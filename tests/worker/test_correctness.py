@@ -49,7 +49,15 @@ def test_one_wrong_element_is_enough_and_is_told() -> None:
 
     (x,) = DOUBLING.inputs((8, 16), torch.float32, "cpu", SEEDS[0])
     told = checked(function).message.partition("; ")[2]
-    assert told == f"at [7, 15] it is 1.5, and {2 * float(x[7, 15]):.6g} is right"
+    assert told == f"at [7, 15] it is 1.5, and {2 * float(x[7, 15]):.9g} is right"
+
+
+def test_a_wrong_result_of_float64_is_told_as_it_was() -> None:
+    """It is compared in float64, and must not be overwritten by that."""
+    wrong = checked(lambda x: 2 * x + 1, torch.float64)
+    assert not wrong.passed
+    given, right = map(float, re.findall(r"it is (.+), and (.+) is right", wrong.message)[0])
+    assert given == pytest.approx(right + 1)
 
 
 def test_one_wrong_seed_is_enough() -> None:
