@@ -4,12 +4,11 @@
   "use strict";
   var MOST = 60, MOST_WINNERS = 15, MOST_ANSWERS = 4, MOST_NEAREST = 3;
   var KINDS = "experiment winner sample decision claim word case".split(" ");
-  var finder = document.getElementById("finder"), field = document.getElementById("query");
+  var get = id => document.getElementById(id), finder = get("finder"), field = get("query");
   if (!finder) { return; }
   var known = JSON.parse(finder.dataset.words), phrases = RegExp("\\b(" + Object.keys(known.alike).join("|") + ")\\b", "g");
-  var list = document.getElementById("found"), answers = document.getElementById("answers");
-  var said = document.getElementById("found-count"), none = document.getElementById("none-left");
-  var winners = null, tried = [], entries = null, asked = false, waiting = 0;
+  var list = get("found"), answers = get("answers"), said = get("found-count"), none = get("none-left");
+  var winners, entries, asked, waiting, tried = [];
 
   function tokens(text) {
     return text.toLowerCase().replace(/[×*]/g, "x").replace(/([^a-z0-9.+]|\+(?!\+))+/g, " ").replace(/\b(\d[\dx]*) ?(x|by) ?(?=\d)/g, "$1x")
@@ -20,9 +19,11 @@
 
   function isSize(word) { return /^\d[\dx]*$/.test(word); }
 
+  function among(rows, name) { return [...new Set(rows.map(name))]; }
+
   function without(words, some) { return words.filter(word => !some.includes(word)); }
 
-  // A size is one from its first digit on, at any place in a shape, and one digit a whole one; a word may be a part of one.
+  // A size is one from its first digit on, anywhere in a shape, and one digit a whole one; a word may be a part of one.
   function fits(text, words) {
     return words.every(word => isSize(word) ? RegExp("[ x]" + word + (word[1] ? "" : "(?!\\d)")).test(text) : text.includes(word));
   }
@@ -34,13 +35,11 @@
     return items.filter((_, at) => held[at] === most && (most || !words.length));
   }
 
-  function textOf(entry) { return entry.all; }
-
   // Whether sizes are whole ones: 16x3584 is also the beginning of 16x3584x3584, and 409 of 4096.
   function isWhole(text, words) {
     return words.filter(isSize).every(word => {
-      var ends = word.includes("x") ? [" "] : [" ", "x"];
-      return ends.some(before => ends.some(after => text.includes(before + word + after)));
+      var end = word.includes("x") ? " " : "[ x]";
+      return RegExp(end + word + end).test(text);
     });
   }
 
@@ -50,6 +49,11 @@
     if (name) { made.className = name; }
     to.append(made);
     return made;
+  }
+
+  function fact(to, term, text) {
+    add(to, "dt", term);
+    return add(to, "dd", text);
   }
 
   function figure(to, text, at, after) {
@@ -85,23 +89,20 @@
     if (!words.length) { return; }
     if (!entries || !winners) { said.textContent = "Loading the index."; load(); return; }
     var first = { winner: 0, sample: 0 }, typed = words.join(" ");
-    var hits = best(entries, words, textOf).map(entry => {
+    var hits = best(entries, words, entry => entry.all).map(entry => {
       // Smaller is better: the whole name, its beginning, all words in it, words elsewhere.
       var at = entry.low === " " + typed ? 0 : entry.low.startsWith(" " + typed) ? 1 : fits(entry.low, words) ? 2 : 3;
       return [at * 10 + KINDS.indexOf(entry.kind), entry];
-    }).sort((a, b) => a[0] - b[0]).filter(hit => {
-      return !(hit[1].kind in first) || first[hit[1].kind]++ < MOST_WINNERS;
-    });
+    }).sort((a, b) => a[0] - b[0]).filter(hit => !(hit[1].kind in first) || first[hit[1].kind]++ < MOST_WINNERS);
     hits.slice(0, MOST).forEach(hit => {
       var item = add(list, "li"), entry = hit[1];
       add(item, "a", entry.text).href = "../" + entry.href;
       add(item, "span", entry.kind, "kind");
       add(item, "span", entry.context, "soft small");
     });
-    var told = hits.length + " found" + (hits.length > MOST ? ", the first " + MOST + " shown." : ".");
-    said.textContent = told;
+    var told = said.textContent = hits.length + " found" + (hits.length > MOST ? ", the first " + MOST + " shown." : ".");
     if (!hits.length || !fits(hits[0][1].all, words)) {
-      advise(words, entries.map(textOf), "Nothing has all words", "../", "");
+      advise(words, entries.map(entry => entry.all), "Nothing has all words", "../", "");
       partly(told, hits.length);
     }
   }
@@ -109,7 +110,7 @@
   function unpack(index) {
     var found = [];
     function put(kind, href, text, context, more) {
-      found.push({ kind: kind, href: href, text: text, context: context, low: plain(text), all: plain([kind, text, context, href, more].join(" ")) });
+      found.push({ kind, href, text, context, low: plain(text), all: plain([kind, text, context, href, more].join(" ")) });
     }
     ["word", "decision"].forEach(kind => {
       index[kind + "s"].forEach(line => { var f = line.split("\t"); put(kind, f[0], f[1], f[2]); });
@@ -124,8 +125,6 @@
     tried.forEach(shot => { put("sample", shot.page, place(shot), against(shot) + (shot.screened ? ", screened" : "")); });
     return found;
   }
-
-  // What to try where nothing fits.
 
   // How many letters are others; two that changed places count once.
   function distance(one, other) {
@@ -142,18 +141,19 @@
     return last[other.length];
   }
 
-  // In a short word fewer letters may be others.
+  // In a short word fewer letters may be others; another number is another version.
   function nearestWord(word, texts) {
-    var best = "", least = Math.min(2, Math.floor(word.length / 3)) + 1;
+    var letters = text => text.replace(/\d/g, ""), best = "", least = Math.min(2, Math.floor(word.length / 3)) + 1;
     new Set(texts.join(" ").split(" ")).forEach(known => {
-      if (isSize(known) || Math.abs(known.length - word.length) >= least) { return; }
+      if (isSize(known) || letters(known) === letters(word) || Math.abs(known.length - word.length) >= least) { return; }
       var apart = distance(word, known);
       if (apart < least) { least = apart; best = known; }
     });
     return best;
   }
 
-  // The shapes of as many sizes whose factors from what was typed are least, each once; of the same operator and dtype.
+  // The shapes of as many sizes whose factors from what was typed are least, each once; of the same operator and, but for
+  // the very shape, dtype.
   function nearestShapes(words, dtype) {
     var sizes = words.filter(isSize), others = without(words, sizes), seen = {};
     sizes = sizes.join("x").split("x").map(Number);
@@ -161,20 +161,15 @@
     function far(row) {
       return row.shape.split("×").reduce((sum, size, at) => sum + Math.abs(Math.log(size / sizes[at])), 0);
     }
-    var alike = winners.rows.concat(tried).filter(row => {
-      return row.shape.split("×").length === sizes.length && (!dtype || row.dtype === dtype) && fits(plain(place(row)), others);
-    });
-    return preferred(alike, row => {
-      return tokens(row.title).every(word => others.includes(word));
-    }).sort((one, other) => far(one) - far(other)).filter(row => {
-      var named = called(row);
-      return seen[named] ? false : seen[named] = true;
-    }).slice(0, MOST_NEAREST);
+    var alike = [...winners.rows, ...tried].filter(row =>
+      row.shape.split("×").length === sizes.length && (!dtype || row.dtype === dtype || !far(row)) && fits(plain(place(row)), others));
+    return preferred(alike, row => tokens(row.title).every(word => others.includes(word)))
+      .sort((one, other) => far(one) - far(other)).filter(row => !seen[called(row)] && (seen[called(row)] = true)).slice(0, MOST_NEAREST);
   }
 
   function lostOf(words, texts) { return words.filter(word => !texts.some(text => fits(text, [word]))); }
 
-  function oddOf(words, texts) { return without(lostOf(words, texts), words.filter(isSize)); }
+  function oddOf(words, texts) { return lostOf(words, texts).filter(word => !isSize(word)); }
 
   function nothing(lost) { return "Nothing has “" + lost.join("” or “") + "”"; }
 
@@ -185,8 +180,7 @@
     var lost = lostOf(words, texts), mended = {};
     var gpu = lost.find(word => /^(a|b|h|l|t|v|gb|gh|mi)\d{1,3}\w?$/.test(word));
     if (gpu) {
-      var gpus = new Set(winners.rows.map(row => row.gpu));
-      said.textContent = "Not measured on " + gpu.toUpperCase() + "; on " + Array.from(gpus).join(", ") + ".";
+      said.textContent = "Not measured on " + gpu.toUpperCase() + "; on " + among(winners.rows, row => row.gpu).join(", ") + ".";
       return true;
     }
     lost.forEach(word => { var meant = isSize(word) ? "" : nearestWord(word, texts); if (meant) { mended[word] = meant; } });
@@ -198,7 +192,7 @@
     return true;
   }
 
-  // Where no word is mistyped no shape has all sizes, or one word leaves none of what the others fit.
+  // Where no word is mistyped no shape has all sizes, or one word excludes the rest.
   function advise(words, texts, lead, root, dtype) {
     if (amend(words, texts, lead)) { return true; }
     var lost = lostOf(words, texts), odd = oddOf(words, texts), near = nearestShapes(without(words, odd), dtype);
@@ -206,16 +200,14 @@
     if (near.length) {
       said.textContent = lead + ". Nearest measured: ";
       near.forEach((row, at) => {
-        said.append(at ? ", " : "");
         add(said, "a", called(row)).href = root + row.page;
+        said.append(near[at + 1] ? ", " : ".");
       });
-      said.append(".");
     } else if (lost.length) {
       said.textContent = nothing(lost) + ".";
     } else {
-      var rest = words.map(word => texts.filter(text => fits(text, without(words, [word]))).length);
-      var most = Math.max(...rest), word = words[rest.indexOf(most)];
-      said.textContent = most ? lead + ": “" + word + "” fits none of the " + most + " that the other words find." : lead + ": these words never stand together.";
+      var rest = words.map(word => texts.filter(text => fits(text, without(words, [word]))).length), most = Math.max(...rest);
+      said.textContent = lead + ": " + (most ? "“" + words[rest.indexOf(most)] + "” fits none of the " + most + " that the other words find." : "these words never stand together.");
     }
     return near.length;
   }
@@ -229,15 +221,15 @@
     return { line: line, text: texts[line.dataset.at] = plain(said) };
   });
   var groups = ["m", "g", "d"].map(name => {
-    var all = Array.from(document.getElementsByName(name));
-    var group = { all: all, own: all.findIndex(each => each.checked) };
+    var all = [...document.getElementsByName(name)];
+    var group = { all, own: all.findIndex(each => each.checked) };
     all.forEach((each, at) => { each.addEventListener("change", () => { group.own = at; show(); }); });
     return group;
   });
 
   // Without a word that names a choice the reader's own is back.
   function choose(group, words) {
-    var held = group.all.map(each => tokens(each.dataset.word || ""));
+    var held = group.all.map(each => tokens(wordOf(each)));
     var at = held.findIndex(some => words.some(word => word !== "cache" && some.includes(word)));
     if (group.all.length) { group.all[at < 0 ? group.own : at].checked = true; }
     return at < 0 ? [] : held[at];
@@ -247,7 +239,9 @@
 
   function sampled(shot) { return plain(called(shot) + " " + against(shot)); }
 
-  function allTexts() { return rows.map(each => each.text).concat(tried.map(sampled), groups.flatMap(group => group.all.map(each => plain(each.dataset.word || "")))); }
+  function wordOf(choice) { return choice.dataset.word || ""; }
+
+  function allTexts() { return [...rows.map(each => each.text), ...tried.map(sampled), ...groups.flatMap(group => group.all.map(each => plain(wordOf(each))))]; }
 
   function what(row) { return texts[path(row) + "cells/"]; }
 
@@ -266,8 +260,7 @@
     none.querySelector("a").search = field.value ? "?q=" + encodeURIComponent(field.value) : "";
     answers.textContent = said.textContent = "";
     if (!words.length) { return; }
-    var told = seen + (seen === 1 ? " shape fits." : " shapes fit.");
-    said.textContent = told;
+    var told = said.textContent = seen + (seen === 1 ? " shape fits." : " shapes fit.");
     if (!winners) { load(); return; }
     var every = allTexts(), odd = oddOf(rest, every), lead = odd.length ? nothing(odd) : "No shape fits", before = "";
     if (odd.length) {
@@ -280,7 +273,7 @@
     }
     var picked = groups.map(group => (group.all.find(each => each.checked) || { dataset: {} }).dataset.word);
     var hits = found(winners.rows, what), others = found(tried, sampled);
-    if (whole(others, sampled) && !whole(hits, what) || !hits.length) {
+    if (!whole(hits, what) && (whole(others, sampled) || hits.every(apart) && nearestShapes(rest, picked[2]).length) || !hits.length) {
       others.slice(0, MOST_ANSWERS).forEach(sample);
       if (others.length) {
         none.hidden = true;
@@ -313,10 +306,9 @@
     }
   }
 
-  // What to say of answers that are not of the GPU, or not of the call, that is chosen.
+  // What to say of answers of another GPU or call than is chosen.
   function elsewhere(hits, picked) {
-    function among(name) { return Array.from(new Set(hits.map(name))); }
-    var gpus = among(row => row.gpu), modes = among(row => winners.modes[row.mode]);
+    var gpus = among(hits, row => row.gpu), modes = among(hits, row => winners.modes[row.mode]);
     if (!gpus.includes(picked[1])) { return "Not measured on " + picked[1] + "; on " + gpus.join(" and ") + ":"; }
     return modes.includes(picked[0]) ? "" : "Not measured as “" + picked[0] + "” on " + picked[1] + "; as “" + modes.join("” and “") + "”:";
   }
@@ -329,14 +321,21 @@
     add(who, "strong", shot.ours);
     who.append(" ");
     figure(who, shot.seconds, at + "seconds", shot.screened ? ", screened only: fewer samples than usual, too few to choose by" : "");
-    add(facts, "dt", "Best rival");
-    figure(add(facts, "dd", shot.rival + " "), shot.rival_seconds, at + "rival_seconds", "");
-    add(facts, "dt", "Ratio");
-    figure(add(facts, "dd"), shot.ratio, at + "ratio", " of our time");
-    var links = add(left, "p");
-    add(links, "a", "All verdicts of this run").href = finder.dataset.root + shot.page;
+    figure(fact(facts, "Best rival", shot.rival + " "), shot.rival_seconds, at + "rival_seconds", "");
+    figure(fact(facts, "Ratio"), shot.ratio, at + "ratio", " of our time");
+    var links = add(left, "p"), root = finder.dataset.root;
+    add(links, "a", "All verdicts of this run").href = root + shot.page;
     links.append(", ");
-    add(links, "a", "all such shapes").href = finder.dataset.root + "zoo/index.html";
+    add(links, "a", "all such shapes").href = root + "zoo/index.html";
+  }
+
+  // What the grid says of torch.compile, unless the answer has it already.
+  function compiled(facts, row, at) {
+    var cell = document.querySelector("[data-at='" + path(row) + "cells/'] [data-c='torch.compile']");
+    if (!cell || [row.best, row.over].includes("compile")) { return; }
+    var held = fact(facts, "torch.compile, µs");
+    held.append(...cell.cloneNode(true).childNodes);
+    held.querySelectorAll("data").forEach(each => { each.dataset.src = at + each.dataset.src; });
   }
 
   function answer(row) {
@@ -347,18 +346,17 @@
     add(who, "strong", name(row.best));
     who.append(" ");
     figure(who, row.p50, at + "cells/" + row.best + "/p50_seconds", ties(row));
-    if (row.snippet < 0 && winners.axes[row.title]) { add(facts, "dt", "Shape"); add(facts, "dd", winners.axes[row.title]); }
-    add(facts, "dt", "Margin");
-    var margin = add(facts, "dd", row.ratio ? "" : "too few sweeps to say");
+    if (row.snippet < 0 && winners.axes[row.title]) { fact(facts, "Shape", winners.axes[row.title]); }
+    var margin = fact(facts, "Margin", row.ratio ? "" : "too few sweeps to say");
     if (row.ratio) {
       figure(margin, row.ratio, at + "margin/ratio", " ");
       figure(margin, row.interval, at + "margin/low", " as fast as " + name(row.over) + (row.ties.includes(row.over) ? ": a tie" : ""));
     }
-    add(facts, "dt", "Run to run");
-    var range = add(facts, "dd");
+    compiled(facts, row, at + "cells/");
+    var range = fact(facts, "Range");
     figure(range, row.least, at + "range/least_seconds", " to ");
     figure(range, row.most, at + "range/most_seconds", " in " + row.runs);
-    if (row.newer) { add(facts, "dt", "Newer"); add(facts, "dd", row.newer); }
+    if (row.newer) { fact(facts, "Newer", row.newer); }
     if (row.snippet >= 0) {
       var found = winners.snippets[row.snippet], line = add(right, "p", "", "small"), code = add(right, "pre");
       add(line, "code", found[0]);
@@ -369,9 +367,9 @@
     add(add(right, "p"), "a", "All times and their evidence").href = finder.dataset.root + row.page;
   }
 
-  // Where a browser forbids that of a file, nothing else is lost.
+  // A browser may forbid that of a file.
   function remember(query) {
-    try { history.replaceState(null, "", location.pathname + (query ? "?q=" + encodeURIComponent(query) : "") + location.hash); } catch (refused) { return; }
+    try { history.replaceState(null, "", location.pathname + (query ? "?q=" + encodeURIComponent(query) : "") + location.hash); } catch { return; }
   }
 
   // Rows come as lists, and the names of their columns once.
@@ -386,23 +384,21 @@
     asked = true;
     var addresses = finder.dataset.load.split(" "), left = addresses.length;
     addresses.forEach(address => {
-      var script = document.createElement("script");
+      var script = add(document.head, "script");
       script.src = address;
       script.onload = () => {
-        left -= 1;
-        if (left) { return; }
+        if (--left) { return; }
         winners = named(window.kernelEvidenceWinners);
         if (window.kernelEvidenceTried) { tried = named(window.kernelEvidenceTried).rows; }
         if (window.kernelEvidenceIndex) { entries = unpack(window.kernelEvidenceIndex); }
         show();
       };
       script.onerror = () => { asked = false; said.textContent = "The index did not load; the lists below are complete."; };
-      document.head.append(script);
     });
   }
 
   function move(event) {
-    var links = Array.from((list || answers).querySelectorAll("a"));
+    var links = [...(list || answers).querySelectorAll("a")];
     var at = links.indexOf(document.activeElement), step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (event.key === "/" && document.activeElement !== field) { field.focus(); event.preventDefault(); return; }
     if (event.key === "Escape") { field.value = ""; field.focus(); show(); return; }
