@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from lab.verdict.alarm import FEWEST_RUNS, Alarm, Followed, Series
 from lab.verdict.alarm_simulation import STEP, AlarmRow
 from lab.verdict.statistics import per_cent
-from lab.website.format import times
+from lab.website.format import counted, times
 
 
 def describe_alarms(followed: Sequence[Followed], runs: Sequence[str]) -> Iterator[str]:
@@ -32,7 +32,7 @@ def describe_alarms(followed: Sequence[Followed], runs: Sequence[str]) -> Iterat
 
 
 def _runs(runs: Sequence[str]) -> str:
-    return f"{len(runs)} run{'s' if len(runs) > 1 else ''}, the newest {runs[-1]}"
+    return f"{counted(len(runs), 'run')}, the newest {runs[-1]}"
 
 
 def newest_is_slower(followed: Sequence[Followed]) -> bool:

@@ -85,7 +85,7 @@ def _experiment(asked: Any, options: dict[str, Any]) -> Any:
     if not callable(asked):
         if options:
             raise DefinitionError(
-                f"kernel_evidence: {', '.join(options)} cannot be given with an experiment, which says it itself; "
+                f"kernel_evidence: {', '.join(options)}: only for a function; an experiment defines its own; "
                 "accepted are sweeps, device and run_id"
             )
         return asked

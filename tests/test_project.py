@@ -265,7 +265,7 @@ def test_a_plan_names_what_is_not_committed(doubling: Path, tmp_path: Path) -> N
 @pytest.mark.usefixtures("doubling")
 def test_a_plan_says_that_no_commit_will_name_what_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert "  no git repository here: unless one elsewhere has this code, its pages" in planned(tmp_path)
+    assert "  no git repository here: results cannot be tied to a commit; commit first" in planned(tmp_path)
 
 
 @pytest.mark.usefixtures("doubling")

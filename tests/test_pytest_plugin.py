@@ -72,7 +72,10 @@ def test_the_command_line_stands_above_the_mark(pytester: pytest.Pytester, asked
     ("call", "message"),
     [
         ("kernel_evidence(abs, shapes=[(4, 4)], reference=abs)", "against is not given; accepted is the function to"),
-        ("kernel_evidence('cpu-fused-calls', shapes=[(4, 4)])", "shapes cannot be given with an experiment, which"),
+        (
+            "kernel_evidence('cpu-fused-calls', shapes=[(4, 4)])",
+            "shapes: only for a function; an experiment defines its own",
+        ),
     ],
 )
 def test_what_is_asked_for_by_half_is_named_and_not_measured(

@@ -146,8 +146,8 @@ def _lacking_commit() -> Iterator[str]:
         changed = uncommitted()
     except NoRepository:  # a box has a copy of a repository's files, and the run comes back to it
         yield (
-            "  no git repository here: unless one elsewhere has this code, its pages can name no commit that was "
-            "measured; git init and commit, then measure"
+            "  no git repository here: results cannot be tied to a commit; commit first, or measure a copy of a "
+            "committed tree"
         )
         return
     except NoCommit:

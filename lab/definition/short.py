@@ -266,7 +266,7 @@ def _caller() -> Place:
     frame: FrameType | None = sys._getframe(1)
     while frame and frame.f_code.co_filename.startswith(PACKAGE):  # such as the plugin of pytest
         frame = frame.f_back
-    assert frame  # this file is no program
+    assert frame  # whoever calls the lab is outside of it
     return Place(file=frame.f_code.co_filename, line=frame.f_lineno)
 
 

@@ -38,17 +38,18 @@ def minority(ratios: Sequence[float]) -> Minority | None:
 def minorities(comparisons: Sequence[Sequence[float]]) -> tuple[Minorities, Minorities]:
     """Of comparisons, by their sweeps' ratios: where the baseline is slow in a few sweeps, and where the subject is."""
     found = [each for ratios in comparisons if (each := minority(ratios))]
-    baseline, subject = (
-        Minorities(
-            comparisons=len(comparisons),
-            by_sweeps=dict(sorted(Counter(each.sweeps for each in side).items())),
-            apart_deciles=tuple(float(value) for value in np.quantile([abs(each.apart) for each in side], DECILES))
-            if side
-            else (),
-        )
-        for side in ([each for each in found if each.apart > 0], [each for each in found if each.apart < 0])
-    )
+    baseline = _counted([each for each in found if each.apart > 0], len(comparisons))
+    subject = _counted([each for each in found if each.apart < 0], len(comparisons))
     return baseline, subject
+
+
+def _counted(found: Sequence[Minority], comparisons: int) -> Minorities:
+    apart = [abs(each.apart) for each in found]
+    return Minorities(
+        comparisons=comparisons,
+        by_sweeps=dict(sorted(Counter(each.sweeps for each in found).items())),
+        apart_deciles=tuple(map(float, np.quantile(apart, DECILES))) if apart else (),
+    )
 
 
 def _minorities(ratios: Sequence[float]) -> Iterator[Minority]:
